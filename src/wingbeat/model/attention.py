@@ -1,0 +1,53 @@
+"""Attention over a key/value cache: the one door for choices that depend on the device.
+
+Shapes: B rows (requests), N new tokens a row, L cache columns, A heads, K key/value heads, D head size.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+KV = tuple[Tensor, Tensor]  # keys and values of one layer, each [B, K, L, D]
+
+
+def attend(query: Tensor, cache: KV, mask: Tensor) -> Tensor:
+    """Softmax attention with grouped heads.
+
+    query [B, A, N, D]; cache: keys and values [B, K, >=L, D]; mask [B, N, L], True where a token may look.
+    Returns [B, N, A * D]. Every token must see at least one column (itself), else its row is NaN.
+    """
+    length = mask.shape[-1]
+    keys, values = cache[0][:, :, :length], cache[1][:, :, :length]
+    out = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask[:, None], enable_gqa=True)
+    return out.transpose(1, 2).flatten(2)
+
+
+def write(cache: KV, starts: Tensor, keys: Tensor, values: Tensor) -> None:
+    """Writes new keys and values [B, K, N, D] into columns starts[b] .. starts[b]+N-1 of each row, in place."""
+    rows = torch.arange(keys.shape[0], device=keys.device)[:, None]
+    columns = starts[:, None] + torch.arange(keys.shape[2], device=keys.device)
+    cache[0][rows, :, columns] = keys.transpose(1, 2)
+    cache[1][rows, :, columns] = values.transpose(1, 2)
+
+
+def block_mask(starts: Tensor, block: Tensor, length: int) -> Tensor:
+    """What a block of new tokens may see: its row's first starts[b] columns, and `block` inside itself.
+
+    starts [B] columns already filled; block [B, N, N] bool (row sees column); returns [B, N, length] bool,
+    with the block's own columns at starts[b] .. starts[b]+N-1. Needs length >= max(starts) + N.
+    """
+    width = block.shape[-1]
+    columns = torch.arange(length, device=starts.device)
+    inside = columns[None] - starts[:, None]  # [B, L]: column within the block, negative for the prefix
+    within = block.gather(2, inside.clamp(0, width - 1)[:, None].expand(-1, width, -1))
+    is_prefix, is_block = inside < 0, (inside >= 0) & (inside < width)
+    return is_prefix[:, None] | (is_block[:, None] & within)
+
+
+def causal_mask(starts: Tensor, width: int, length: int) -> Tensor:
+    """The mask of `width` tokens in a row after starts[b] columns: [B, width, length] bool."""
+    columns = torch.arange(length, device=starts.device)
+    last = starts[:, None] + torch.arange(width, device=starts.device)
+    return columns <= last[..., None]

@@ -1,0 +1,135 @@
+"""The parts that targets and draft heads share: norm, rotary embedding, attention projections, MLP."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from wingbeat.errors import UnsupportedError
+from wingbeat.model import attention
+from wingbeat.model.attention import KV
+from wingbeat.model.config import HeadConfig, RopeConfig, TargetConfig
+
+
+@dataclass(frozen=True)
+class ForwardInputs:
+    """One block of new tokens for B rows.
+
+    tokens [B, N] int64; positions [B, N] int64, for the rotary embedding; starts [B] int64, the cache column
+    where a row's block is written; mask [B, N, L] bool, the columns each token may see (its own included).
+    """
+
+    tokens: Tensor
+    positions: Tensor
+    starts: Tensor
+    mask: Tensor
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, size: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x.float()
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)
+        return self.weight * wide.to(x.dtype)
+
+
+def inverse_frequencies(rope: RopeConfig, head_dim: int) -> Tensor:
+    """The rotary embedding's angle per position, [head_dim / 2] float32, scaled as `rope.kind` says."""
+    steps = torch.arange(0, head_dim, 2, dtype=torch.float32, device="cpu") / head_dim
+    base = 1.0 / rope.theta**steps
+    if rope.kind == "default":
+        return base
+    if rope.kind == "linear":
+        return base / rope.factor
+    if rope.kind == "factors":
+        return base / torch.tensor(rope.factors, dtype=torch.float32, device="cpu")
+    if rope.kind == "llama3":
+        wavelength = 2 * math.pi / base
+        ratio = rope.original_max_position / wavelength
+        smooth = (ratio - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor)
+        smooth = smooth.clamp(0, 1)  # 0: low frequencies, divided by factor; 1: high frequencies, kept
+        return (1 - smooth) * base / rope.factor + smooth * base
+    raise UnsupportedError(f"rope scaling {rope.kind!r} is not implemented; known: default, linear, llama3")
+
+
+class Rotary(nn.Module):
+    """cos and sin of each position's angles."""
+
+    def __init__(self, rope: RopeConfig, head_dim: int) -> None:
+        super().__init__()
+        self.inverse: Tensor
+        self.register_buffer("inverse", inverse_frequencies(rope, head_dim), persistent=False)
+
+    def _apply(self, fn, recurse: bool = True):  # type: ignore[no-untyped-def]
+        # angles need float32 whatever the weights are: follow moves between devices, not changes of type
+        exact = self.inverse
+        super()._apply(fn, recurse)
+        self.inverse = exact.to(self.inverse.device)
+        return self
+
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """positions [B, N] -> cos, sin, each [B, 1, N, D/2] in `dtype`."""
+        angles = positions[:, None, :, None].float() * self.inverse
+        return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+    """Rotates the two halves of the last axis of x [B, A, N, D] against each other (the Hugging Face layout)."""
+    cos, sin = rotation
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+
+
+class Attention(nn.Module):
+    """Projections, rotary embedding and cache around `attention.attend`. `input_size` is 2H in a draft head."""
+
+    def __init__(self, config: TargetConfig | HeadConfig, input_size: int) -> None:
+        super().__init__()
+        self.num_heads, self.num_kv_heads, self.head_dim = config.num_heads, config.num_kv_heads, config.head_dim
+        rows = (self.num_heads + 2 * self.num_kv_heads) * self.head_dim
+        self.qkv_proj = nn.Linear(input_size, rows, bias=config.qkv_bias)
+        self.o_proj = nn.Linear(self.num_heads * self.head_dim, config.hidden_size, bias=False)
+        self.q_norm = RMSNorm(self.head_dim, config.rms_norm_eps) if config.qk_norm else nn.Identity()
+        self.k_norm = RMSNorm(self.head_dim, config.rms_norm_eps) if config.qk_norm else nn.Identity()
+
+    def project(self, x: Tensor, rotation: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """x [B, N, input] -> rotated query [B, A, N, D], rotated key and value [B, K, N, D]."""
+        heads = self.qkv_proj(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+        query, key, value = heads.split([self.num_heads, self.num_kv_heads, self.num_kv_heads], dim=1)
+        return rotate(self.q_norm(query), rotation), rotate(self.k_norm(key), rotation), value
+
+    def forward(self, x: Tensor, inputs: ForwardInputs, rotation: tuple[Tensor, Tensor], cache: KV) -> Tensor:
+        query, key, value = self.project(x, rotation)
+        attention.write(cache, inputs.starts, key, value)
+        return self.o_proj(attention.attend(query, cache, inputs.mask))
+
+
+class MLP(nn.Module):
+    """down(silu(gate) * up), with gate and up in one product."""
+
+    def __init__(self, config: TargetConfig | HeadConfig) -> None:
+        super().__init__()
+        self.gate_up_proj = nn.Linear(config.hidden_size, 2 * config.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, up = self.gate_up_proj(x).chunk(2, dim=-1)
+        return self.down_proj(F.silu(gate) * up)
+
+
+def randomise(module: nn.Module, seed: int, std: float) -> None:
+    """Fills every matrix with N(0, std) and every norm with 1 + N(0, 0.1), reproducibly."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            is_norm = "norm" in name
+            parameter.copy_(1 + 0.1 * noise if is_norm else std * noise)

@@ -1,0 +1,31 @@
+"""What every drafter can do. The cycle never asks which one it has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from torch import Tensor
+
+from wingbeat.engine.tree import Tree
+
+
+class Drafter(Protocol):
+    """Rows are those of the target's cache. `taps` are the target's layers it wants to see, `num_nodes` the most
+    tokens it drafts a cycle."""
+
+    taps: tuple[int, ...]
+    num_nodes: int
+
+    def begin(self, row: int, history: Sequence[int]) -> None:
+        """A request starts in `row`. `history` is its live list of tokens, prompt first; only to be read."""
+
+    def observe(self, first: int, tokens: Tensor, taps: Tensor, counts: Sequence[int]) -> None:
+        """The target has seen more of rows first, first + 1, ...: taps [R, K, T] of counts[r] positions each, and
+        tokens [R, K], the token that followed each of these positions."""
+
+    def propose(self, roots: Tensor) -> Tree:
+        """A tree for rows 0 .. B-1 below roots [B], their last committed tokens."""
+
+    def forget(self, row: int, last: int) -> None:
+        """The request of `row` has left; row `last` (the highest, maybe the same) takes its place."""

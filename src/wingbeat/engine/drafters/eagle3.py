@@ -1,0 +1,179 @@
+"""EAGLE-3: the draft head extends over what was committed, then grows a tree of its own guesses (EAGLE-2).
+
+Pair i = (taps of position i, token i + 1) has column i and position i in the head's cache:
+
+    row b:  [0, lengths[b])      pairs of committed tokens, from real taps
+            beyond               the tree being drafted, `topk` columns a level, thrown away each cycle
+
+Shapes: B rows, W pairs, K = topk, P candidates, H hidden size, T width of the taps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from wingbeat.engine.drafters.rows import Rows
+from wingbeat.engine.kv_cache import KVCache
+from wingbeat.engine.settings import DraftSettings, Limits
+from wingbeat.engine.tree import Tree
+from wingbeat.model.attention import causal_mask
+from wingbeat.model.draft_head import DraftHead
+from wingbeat.model.layers import ForwardInputs
+
+LONG_EXTEND = 64  # rows with more pairs to catch up on (a prompt) do so alone, not padding the others
+
+
+@dataclass
+class _Pending:
+    """Pairs that the head has not seen yet: blocks of tokens [k] and taps [k, T]."""
+
+    blocks: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        return sum(len(tokens) for tokens, _ in self.blocks)
+
+    def take(self, count: int) -> tuple[Tensor, Tensor]:
+        """Removes and returns the first `count` pairs."""
+        tokens = torch.cat([tokens for tokens, _ in self.blocks])
+        taps = torch.cat([taps for _, taps in self.blocks])
+        self.blocks = [(tokens[count:], taps[count:])] if count < len(tokens) else []
+        return tokens[:count], taps[:count]
+
+
+@dataclass
+class _Candidates:
+    """Every node drafted so far: tokens, scores (cumulative log-probability), parents (candidate or -1): [B, P]."""
+
+    tokens: Tensor
+    scores: Tensor
+    parents: Tensor
+
+    def add(self, tokens: Tensor, scores: Tensor, parents: Tensor) -> None:
+        self.tokens = torch.cat((self.tokens, tokens), dim=1)
+        self.scores = torch.cat((self.scores, scores), dim=1)
+        self.parents = torch.cat((self.parents, parents), dim=1)
+
+    def best(self, count: int) -> tuple[Tensor, Tensor]:
+        """The `count` best as tokens [B, count] and parents [B, count] in `Tree.grow`'s numbering.
+
+        A child scores at most as much as its parent and stands behind it; the stable sort breaks ties by place,
+        so no child is chosen without its parent.
+        """
+        order = self.scores.sort(dim=1, descending=True, stable=True).indices[:, :count].sort(dim=1).values
+        numbers = torch.arange(1, count + 1, device=order.device).expand_as(order)
+        number_of = torch.zeros_like(self.parents).scatter(1, order, numbers)
+        above = self.parents.gather(1, order)
+        return self.tokens.gather(1, order), number_of.gather(1, above.clamp(min=0)).where(above >= 0, 0)
+
+
+class Eagle3Drafter:
+    """Drafts with an EAGLE-3 head, a chain (`topk` 1) or a dynamic tree."""
+
+    def __init__(self, head: DraftHead, settings: DraftSettings, limits: Limits, context: int) -> None:
+        config = head.config
+        self.taps = config.taps
+        self.num_nodes = settings.num_nodes
+        self.head, self.steps, self.topk = head, settings.steps, settings.topk
+        self._chunk = limits.prefill_chunk
+        columns = context + settings.steps * settings.topk
+        shape = (limits.max_batch, config.num_kv_heads, columns, config.head_dim)
+        self._cache = KVCache(1, shape, head.fc.weight)
+        self._pending: Rows[_Pending] = Rows()
+
+    def begin(self, row: int, history: Sequence[int]) -> None:
+        self._pending.begin(row, _Pending())
+        self._cache.lengths[row] = 0
+
+    def observe(self, first: int, tokens: Tensor, taps: Tensor, counts: Sequence[int]) -> None:
+        for offset, count in enumerate(counts):
+            self._pending[first + offset].blocks.append((tokens[offset, :count], taps[offset, :count]))
+
+    def forget(self, row: int, last: int) -> None:
+        self._cache.move(last, row)
+        self._pending.forget(row, last)
+
+    def propose(self, roots: Tensor) -> Tree:
+        batch = len(roots)
+        for row in range(batch):
+            self._catch_up(row)
+        counts = [self._pending[row].count for row in range(batch)]
+        known = torch.tensor([bool(count or self._cache.lengths[row]) for row, count in enumerate(counts)])
+        if not known.any():  # prompts of one token: the target has shown nothing yet
+            return Tree.root_only(roots)
+        hidden = self._extend(0, batch, counts)
+        ends = torch.tensor(counts, device=roots.device).clamp(min=1) - 1
+        last = hidden[torch.arange(batch, device=roots.device), ends]
+        tokens, parents = self._grow(last)
+        valid = known.to(roots.device)[:, None].expand_as(tokens)
+        if self.topk == 1:
+            return Tree.chain(roots, tokens, valid)
+        return Tree.grow(roots, tokens, parents, self.steps, valid)
+
+    def _catch_up(self, row: int) -> None:
+        """Extends over a long backlog of one row, leaving its last pair for the joint extend."""
+        while (count := self._pending[row].count) > LONG_EXTEND:
+            self._extend(row, row + 1, [min(count - 1, self._chunk)])
+
+    def _extend(self, first: int, last: int, counts: Sequence[int]) -> Tensor:
+        """Runs rows first .. last-1 over their next counts[r] pairs; returns hidden states [R, W, H]."""
+        width = max(counts)
+        weight = self.head.fc.weight
+        tokens = torch.zeros(last - first, width, dtype=torch.int64, device=weight.device)
+        taps = weight.new_zeros(last - first, width, weight.shape[1])
+        for offset, count in enumerate(counts):
+            if count:
+                tokens[offset, :count], taps[offset, :count] = self._pending[first + offset].take(count)
+        starts = self._cache.starts(first, last)
+        positions = starts[:, None] + torch.arange(width, device=weight.device)
+        mask = causal_mask(starts, width, self._cache.reach(first, last, width))
+        inputs = ForwardInputs(tokens, positions, starts, mask)
+        hidden = self.head(inputs, self.head.fuse(taps), self._cache.rows(first, last)[0])
+        for offset, count in enumerate(counts):
+            self._cache.lengths[first + offset] += count
+        return hidden
+
+    def _grow(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Drafts below each row's last pair, hidden [B, H]: tokens and parents [B, num_nodes] for `Tree.grow`."""
+        batch, k, device = len(hidden), self.topk, hidden.device
+        scores, tokens = self._guess(hidden)  # [B, K]
+        candidates = _Candidates(tokens, scores, torch.full_like(tokens, -1))
+        beams = torch.arange(k, device=device).expand(batch, k)  # the level's nodes among the candidates
+        features = hidden[:, None].expand(-1, k, -1)
+        seen = torch.zeros(batch, k, 0, dtype=torch.bool, device=device)  # drafted columns a beam descends from
+        own = torch.eye(k, dtype=torch.bool, device=device).expand(batch, k, k)
+        for level in range(self.steps - 1):
+            seen = torch.cat((seen, own), dim=-1)
+            hidden = self._step(level, tokens, self.head.feedback(features), seen)
+            log_probs, words = self._guess(hidden)  # [B, K, K]
+            totals = (scores[..., None] + log_probs).flatten(1)
+            pool = candidates.tokens.shape[1]
+            candidates.add(words.flatten(1), totals, beams.repeat_interleave(k, dim=1))
+            scores, chosen = totals.topk(k, dim=1)
+            parents = chosen // k
+            beams, tokens = pool + chosen, words.flatten(1).gather(1, chosen)
+            features = hidden.gather(1, parents[..., None].expand_as(hidden))
+            seen = seen.gather(1, parents[..., None].expand_as(seen))
+        return candidates.best(self.num_nodes)
+
+    def _guess(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """hidden [..., H] -> log-probabilities and target tokens [..., K] of the head's best next words."""
+        log_probs = torch.log_softmax(self.head.logits(hidden).float(), dim=-1)
+        best = log_probs.topk(self.topk, dim=-1)
+        return best.values.clamp(max=0), self.head.draft_to_target[best.indices]
+
+    def _step(self, level: int, tokens: Tensor, features: Tensor, seen: Tensor) -> Tensor:
+        """One forward over a level's beams: tokens [B, K], features [B, K, H], seen [B, K, (level+1) * K]."""
+        batch = len(tokens)
+        lengths = self._cache.starts(0, batch)
+        length = self._cache.reach(0, batch, seen.shape[-1])
+        inside = torch.arange(length, device=tokens.device) - lengths[:, None]  # column within the drafted part
+        within = seen.gather(2, inside.clamp(0, seen.shape[-1] - 1)[:, None].expand(-1, self.topk, -1))
+        mask = (inside < 0)[:, None] | ((inside >= 0) & (inside < seen.shape[-1]))[:, None] & within
+        positions = (lengths + level)[:, None].expand_as(tokens)
+        inputs = ForwardInputs(tokens, positions, lengths + level * self.topk, mask)
+        return self.head(inputs, features, self._cache.rows(0, batch)[0])

@@ -1,0 +1,174 @@
+"""The engine: serves all running requests, one cycle at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from wingbeat.engine.drafters.base import Drafter
+from wingbeat.engine.kv_cache import KVCache
+from wingbeat.engine.observe import CycleFacts, Observer, Unobserved
+from wingbeat.engine.request import Request
+from wingbeat.engine.scheduler import Scheduler
+from wingbeat.engine.settings import Limits
+from wingbeat.engine.steps import EagerStep
+from wingbeat.engine.tree import Tree
+from wingbeat.engine.verify import Verdict, verify
+from wingbeat.errors import CapacityError, PromptError
+from wingbeat.model.attention import block_mask, causal_mask
+from wingbeat.model.layers import ForwardInputs
+from wingbeat.model.target import Target
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The running requests in row order, their last committed tokens [B] and cache lengths [B]."""
+
+    requests: tuple[Request, ...]
+    roots: Tensor
+    starts: Tensor
+    contexts: tuple[int, ...]
+
+
+class Engine:
+    """A target, a drafter and the requests that run on them.
+
+    context: prompt and output tokens that one request may hold together. Not safe for use from several threads.
+    """
+
+    def __init__(self, target: Target, drafter: Drafter, limits: Limits, context: int) -> None:
+        config = target.config
+        self.target, self.drafter, self.limits, self.context = target, drafter, limits, context
+        self.step_forward = EagerStep(target, drafter.taps)
+        self.scheduler = Scheduler(limits.max_batch)
+        shape = (limits.max_batch, config.num_kv_heads, context + drafter.num_nodes, config.head_dim)
+        self.cache = KVCache(config.num_layers, shape, target.embed_tokens.weight)
+        self.observer: Observer = Unobserved()
+
+    @property
+    def has_work(self) -> bool:
+        return self.scheduler.has_work
+
+    def submit(self, request: Request) -> None:
+        """Queues a request. Raises PromptError or CapacityError before anything runs."""
+        prompt, vocabulary = request.prompt, self.target.config.vocab_size
+        if not prompt:
+            raise PromptError("the prompt is empty; give it at least one token")
+        wrong = [token for token in prompt if not 0 <= token < vocabulary]
+        if wrong:
+            raise PromptError(f"token id {wrong[0]} is not in the vocabulary (0 to {vocabulary - 1})")
+        needed = len(prompt) + request.params.max_tokens
+        if needed > self.context:
+            raise CapacityError(
+                f"{len(prompt)} prompt tokens and up to {request.params.max_tokens} new ones need a context of "
+                f"{needed}, but this engine has {self.context}; shorten the prompt, lower max_tokens or raise context"
+            )
+        self.scheduler.submit(request)
+
+    def abort(self, request: Request) -> None:
+        """Drops a request wherever it is; nothing happens if it has ended."""
+        if request in self.scheduler.waiting:
+            self.scheduler.waiting.remove(request)
+        elif request in self.scheduler.running:
+            self._release(self.scheduler.running.index(request))
+
+    @torch.inference_mode()
+    def step(self) -> list[Request]:
+        """One cycle for all running requests: plan, draft, verify, commit. Returns the requests that ended."""
+        batch = self._plan()
+        tree = self._draft(batch)
+        verdict, taps = self._verify(batch, tree)
+        return self._commit(batch, tree, verdict, taps)
+
+    def _plan(self) -> Batch:
+        for row, request in self.scheduler.admit():
+            with self.observer.phase("prefill"):
+                self._prefill(row, request)
+        running = tuple(self.scheduler.running)
+        return Batch(
+            requests=running,
+            roots=torch.tensor([request.history[-1] for request in running], device=self.target.device),
+            starts=self.cache.starts(0, len(running)),
+            contexts=tuple(self.cache.lengths[: len(running)]),
+        )
+
+    def _prefill(self, row: int, request: Request) -> None:
+        """Fills the cache with all of the prompt but its last token, which is the first cycle's root."""
+        self.cache.lengths[row] = 0
+        self.drafter.begin(row, request.history)
+        tokens = torch.tensor(request.prompt, device=self.target.device)
+        chunk = self.limits.prefill_chunk
+        for begin in range(0, len(tokens) - 1, chunk):
+            end = min(begin + chunk, len(tokens) - 1)
+            starts = self.cache.starts(row, row + 1)
+            positions = torch.arange(begin, end, device=tokens.device)[None]
+            inputs = ForwardInputs(tokens[None, begin:end], positions, starts, causal_mask(starts, end - begin, end))
+            taps = self.step_forward.prefill(inputs, self.cache.rows(row, row + 1))
+            self.cache.lengths[row] = end
+            self.drafter.observe(row, tokens[None, begin + 1 : end + 1], taps, [end - begin])
+
+    def _draft(self, batch: Batch) -> Tree:
+        with self.observer.phase("draft"):
+            return self.drafter.propose(batch.roots)
+
+    def _verify(self, batch: Batch, tree: Tree) -> tuple[Verdict, Tensor]:
+        """The target at every node, and what it accepts. Returns the taps [B, N, T] beside the verdict."""
+        with self.observer.phase("verify"):
+            length = self.cache.reach(0, len(batch.requests), tree.width)
+            mask = block_mask(batch.starts, tree.ancestors, length)
+            inputs = ForwardInputs(tree.tokens, batch.starts[:, None] + tree.depths, batch.starts, mask)
+            logits, taps = self.step_forward(inputs, self.cache.rows(0, len(batch.requests)))
+        with self.observer.phase("accept"):
+            params = [request.params for request in batch.requests]
+            return verify(logits, tree, params, self._uniforms(batch, tree)), taps
+
+    def _uniforms(self, batch: Batch, tree: Tree) -> Tensor:
+        """Each node's uniform number [B, N]: that of the output token which is chosen there."""
+        numbers = torch.zeros(len(batch.requests), tree.max_depth + 1)
+        for row, request in enumerate(batch.requests):
+            ahead = request.uniforms[request.num_output : request.num_output + tree.max_depth + 1]
+            numbers[row, : len(ahead)] = ahead
+        return numbers.to(tree.depths.device).gather(1, tree.depths)
+
+    def _commit(self, batch: Batch, tree: Tree, verdict: Verdict, taps: Tensor) -> list[Request]:
+        with self.observer.phase("commit"):
+            if not tree.is_chain:
+                self.cache.compact(verdict.path)
+            counts = [count + 1 for count in verdict.accepted.tolist()]
+            self._observe_path(verdict, taps, counts)
+            taken = []
+            for row, (request, tokens) in enumerate(zip(batch.requests, verdict.tokens.tolist(), strict=True)):
+                self.cache.lengths[row] += counts[row]
+                taken.append(request.commit(tokens[: counts[row]]))
+            ended = [request for request in batch.requests if request.finish]
+            for row in reversed(range(len(batch.requests))):
+                if batch.requests[row].finish:
+                    self._release(row)
+        self._report(batch, tree, counts, taken)
+        return ended
+
+    def _observe_path(self, verdict: Verdict, taps: Tensor, counts: Sequence[int]) -> None:
+        """Shows the drafter the taps along each accepted path."""
+        path = verdict.path.clamp(min=0)[..., None].expand(-1, -1, taps.shape[-1])
+        self.drafter.observe(0, verdict.tokens, taps.gather(1, path), counts)
+
+    def _release(self, row: int) -> None:
+        last = self.scheduler.remove(row)
+        self.cache.move(last, row)
+        self.drafter.forget(row, last)
+
+    def _report(self, batch: Batch, tree: Tree, counts: Sequence[int], taken: Sequence[int]) -> None:
+        self.observer.cycle(
+            CycleFacts(
+                batch=len(batch.requests),
+                contexts=batch.contexts,
+                drafted=tuple(tree.valid.sum(1).sub(1).tolist()),
+                accepted=tuple(count - 1 for count in counts),
+                committed=tuple(taken),
+                width=tree.width,
+                path=self.step_forward.path,
+            )
+        )

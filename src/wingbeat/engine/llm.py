@@ -1,0 +1,152 @@
+"""`LLM`: a model, its tokenizer and an engine, ready to generate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from wingbeat.engine.drafters.base import Drafter
+from wingbeat.engine.drafters.eagle3 import Eagle3Drafter
+from wingbeat.engine.drafters.ngram import NgramDrafter
+from wingbeat.engine.drafters.none import NoDrafter
+from wingbeat.engine.engine import Engine
+from wingbeat.engine.observe import Observer, Unobserved
+from wingbeat.engine.request import Completion, Request, SamplingParams
+from wingbeat.engine.settings import DraftSettings, Limits
+from wingbeat.engine.tokenizer import Prompt, Tokenizer
+from wingbeat.errors import UsageError
+from wingbeat.model.weights import load_head, load_target, locate_model
+
+DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32, "float16": torch.float16}
+DEFAULT_CONTEXT = 4096
+SHIPPED_HEAD = Path(__file__).parents[1] / "heads" / "smollm2-135m-instruct"
+
+
+class LLM:
+    """Generates text with a target and, if it helps, a drafter.
+
+    model: Hugging Face directory, hub id or .gguf file; None is the default model. head: an EAGLE-3 checkpoint;
+    None is the head shipped for the default model, if there is one. draft: how to draft; None is EAGLE-3 where
+    there is a head, else n-gram. dtype: bfloat16, float32 or float16. `requested` and `effective` say what was
+    asked for and what came of it. Raises the errors of `wingbeat.errors`.
+    """
+
+    def __init__(
+        self,
+        model: str | None = None,
+        *,
+        head: str | None = None,
+        draft: DraftSettings | None = None,
+        dtype: str = "bfloat16",
+        device: str = "cpu",
+        limits: Limits = Limits(),
+    ) -> None:
+        if dtype not in DTYPES:
+            raise UsageError(f"unknown dtype {dtype!r}; known: {', '.join(DTYPES)}")
+        self.requested = {
+            "model": model, "head": head, "draft": draft and asdict(draft), "dtype": dtype, "device": device,
+            "limits": asdict(limits),
+        }
+        path = locate_model(model)
+        self.model_path, self.limits = path, limits
+        self.head_path = self._find_head(model, head, draft)
+        self.target = load_target(path, DTYPES[dtype], device)
+        self.head = load_head(self.head_path, self.target) if self.head_path else None
+        self.tokenizer = Tokenizer(path)
+        self.context = self._resolve_context(limits)
+        self.use(draft or DraftSettings(drafter="eagle3" if self.head else "ngram"))
+
+    @staticmethod
+    def _find_head(model: str | None, head: str | None, draft: DraftSettings | None) -> Path | None:
+        if head is not None:
+            return Path(head)
+        return SHIPPED_HEAD if model is None and SHIPPED_HEAD.exists() else None
+
+    def _resolve_context(self, limits: Limits) -> int:
+        known = self.target.config.max_position
+        if limits.context and limits.context > known:
+            raise UsageError(f"a context of {limits.context} exceeds the model's {known}; lower it")
+        return limits.context or min(known, DEFAULT_CONTEXT)
+
+    @property
+    def effective(self) -> dict[str, object]:
+        """The configuration in force."""
+        return {
+            "model": str(self.model_path), "head": self.head_path and str(self.head_path),
+            "draft": asdict(self.draft) | {"nodes": self.engine.drafter.num_nodes},
+            "dtype": str(self.target.dtype).removeprefix("torch."), "device": str(self.target.device),
+            "limits": asdict(self.limits) | {"context": self.context}, "path": self.engine.step_forward.path,
+            "threads": torch.get_num_threads(),
+        }
+
+    def use(self, draft: DraftSettings) -> None:
+        """Switches the drafter; nothing may be running. Model and head stay loaded."""
+        if draft.drafter == "eagle3" and self.head is None:
+            raise UsageError("drafter eagle3 needs a draft head, and none ships for this model; name one with head")
+        self.draft = draft
+        self.engine = Engine(self.target, self._make_drafter(draft), self.limits, self.context)
+
+    def _make_drafter(self, draft: DraftSettings) -> Drafter:
+        if draft.drafter == "eagle3" and self.head is not None:
+            return Eagle3Drafter(self.head, draft, self.limits, self.context)
+        return NgramDrafter(draft.steps) if draft.drafter == "ngram" else NoDrafter()
+
+    def generate(
+        self,
+        prompts: Sequence[Prompt],
+        params: SamplingParams | Sequence[SamplingParams] = SamplingParams(),
+        raw: bool = False,
+        observer: Observer | None = None,
+    ) -> list[Completion]:
+        """Completes every prompt, in order.
+
+        prompts: text, messages or token ids each. params: one for all or one each. raw: text is taken as it is,
+        without the chat template. Raises PromptError and CapacityError before anything runs.
+        """
+        each = [params] * len(prompts) if isinstance(params, SamplingParams) else list(params)
+        if len(each) != len(prompts):
+            raise UsageError(f"{len(prompts)} prompts but {len(each)} sampling parameters; give one or as many")
+        requests = [self._request(prompt, one, raw) for prompt, one in zip(prompts, each, strict=True)]
+        self.engine.observer = observer or Unobserved()
+        try:
+            for request in requests:
+                self.engine.submit(request)
+            while self.engine.has_work:
+                self.engine.step()
+        finally:
+            for request in requests:
+                self.engine.abort(request)
+            self.engine.observer = Unobserved()
+        return [request.completion() for request in requests]
+
+    def stream(self, prompt: Prompt, params: SamplingParams = SamplingParams(), raw: bool = False) -> Iterator[str]:
+        """Yields the text as it is committed. Closing the iterator ends the request."""
+        request = self._request(prompt, params, raw)
+        self.engine.submit(request)
+        shown = 0
+        try:
+            while not request.finish:
+                self.engine.step()
+                text = request.text()
+                ready = len(text) if request.finish else _settled(text, params.stop)
+                if ready > shown:
+                    yield text[shown:ready]
+                    shown = ready
+        finally:
+            self.engine.abort(request)
+
+    def _request(self, prompt: Prompt, params: SamplingParams, raw: bool) -> Request:
+        tokens = self.tokenizer.encode(prompt, raw)
+        return Request(tokens, params, self.tokenizer.end_ids, self.tokenizer.decode)
+
+
+def _settled(text: str, stops: Sequence[str]) -> int:
+    """How much of the text cannot change any more: no half character, no beginning of a stop string at its end."""
+    end = len(text.rstrip("\ufffd"))
+    for stop in stops:
+        held = next((size for size in range(len(stop) - 1, 0, -1) if text[:end].endswith(stop[:size])), 0)
+        end = min(end, len(text) - held) if held else end
+    return end

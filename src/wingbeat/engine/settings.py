@@ -1,0 +1,53 @@
+"""What a user may choose about the engine. Frozen; `LLM` reports what was requested and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wingbeat.errors import UsageError
+
+DRAFTERS = ("none", "ngram", "eagle3")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftSettings:
+    """How tokens are proposed.
+
+    steps: tokens drafted one after the other (depth of the tree). topk: branches a node; 1 is a chain, more a
+    dynamic tree (EAGLE-2). nodes: drafted tokens that verify looks at besides the root, so verify's width is
+    nodes + 1; by default `steps` for a chain, 3 * steps for a tree.
+    """
+
+    drafter: str = "eagle3"
+    steps: int = 4
+    topk: int = 1
+    nodes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.drafter not in DRAFTERS:
+            raise UsageError(f"unknown drafter {self.drafter!r}; known: {', '.join(DRAFTERS)}")
+        if self.steps < 1 or self.topk < 1 or (self.nodes is not None and self.nodes < 1):
+            raise UsageError("steps, topk and nodes must be at least 1; use drafter 'none' to draft nothing")
+        if self.drafter == "ngram" and self.topk > 1:
+            raise UsageError("the n-gram drafter proposes a chain; topk must be 1")
+
+    @property
+    def num_nodes(self) -> int:
+        """Drafted nodes a cycle at most."""
+        pool = self.topk + (self.steps - 1) * self.topk**2
+        wanted = self.nodes or (self.steps if self.topk == 1 else 3 * self.steps)
+        return min(wanted, pool)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """max_batch: requests that run at once. context: prompt and output tokens a request may hold together
+    (None: the model's own limit, at most 4096). prefill_chunk: prompt tokens a forward takes at most."""
+
+    max_batch: int = 4
+    context: int | None = None
+    prefill_chunk: int = 512
+
+    def __post_init__(self) -> None:
+        if self.max_batch < 1 or self.prefill_chunk < 1 or (self.context is not None and self.context < 2):
+            raise UsageError("max_batch and prefill_chunk must be at least 1, context at least 2")

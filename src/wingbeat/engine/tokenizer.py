@@ -1,0 +1,63 @@
+"""Text to token ids and back, with the model's chat template. A thin layer over transformers' tokenizers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from wingbeat.errors import CorruptError, PromptError, UsageError
+
+Prompt = str | Sequence[int] | Sequence[Mapping[str, str]]
+
+
+class Tokenizer:
+    """The tokenizer beside a model: path is its directory or .gguf file."""
+
+    def __init__(self, path: Path) -> None:
+        from transformers import AutoTokenizer
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+        try:
+            if path.suffix == ".gguf":
+                self._inner = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
+            else:
+                self._inner = AutoTokenizer.from_pretrained(str(path))
+        except (OSError, ValueError, KeyError) as error:
+            raise CorruptError(f"no usable tokenizer at {path}: {error}") from error
+        self.end_ids = self._find_end_ids(path)
+
+    def _find_end_ids(self, path: Path) -> frozenset[int]:
+        ids = {self._inner.eos_token_id}
+        generation = path / "generation_config.json"
+        if generation.is_file():
+            stated = json.loads(generation.read_text()).get("eos_token_id")
+            ids |= set(stated) if isinstance(stated, list) else {stated}
+        return frozenset(token for token in ids if token is not None)
+
+    @property
+    def chat_template(self) -> str | None:
+        return self._inner.chat_template
+
+    def encode(self, prompt: Prompt, raw: bool = False) -> list[int]:
+        """Token ids of a text (as a user's turn, or as it is with `raw`), of messages, or of ids themselves."""
+        if not prompt:
+            raise PromptError("the prompt is empty; give it some text")
+        if isinstance(prompt, str):
+            if raw or self.chat_template is None:
+                return list(self._inner(prompt)["input_ids"])
+            return self._apply_template([{"role": "user", "content": prompt}])
+        if all(isinstance(item, Mapping) for item in prompt):
+            return self._apply_template([dict(message) for message in prompt])  # type: ignore[arg-type]
+        if all(isinstance(item, int) for item in prompt):
+            return list(prompt)  # type: ignore[arg-type]
+        raise PromptError("a prompt is text, a list of messages or a list of token ids")
+
+    def _apply_template(self, messages: list[dict[str, str]]) -> list[int]:
+        if self.chat_template is None:
+            raise UsageError("this model has no chat template; give text or token ids")
+        return list(self._inner.apply_chat_template(messages, add_generation_prompt=True, return_dict=False))
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return self._inner.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)

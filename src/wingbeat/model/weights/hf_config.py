@@ -51,12 +51,12 @@ def need(raw: dict[str, Any], key: str, path: Path) -> Any:
 
 
 def _family(raw: dict[str, Any], path: Path) -> str:
-    names = raw.get("architectures") or [raw.get("model_type")]
-    family = FAMILY_OF.get(names[0], names[0] if "architectures" not in raw else None)
+    name = (raw.get("architectures") or [None])[0]
+    family = FAMILY_OF.get(name) if name else raw.get("model_type")
     if family not in FAMILY_OF.values():
         known = ", ".join(FAMILY_OF)
-        raise UnsupportedError(f"{path}: architecture {names[0]!r} is not implemented; known: {known}")
-    return family
+        raise UnsupportedError(f"{path}: architecture {name or family!r} is not implemented; known: {known}")
+    return str(family)
 
 
 def refuse_unsupported(raw: dict[str, Any], path: Path) -> None:
@@ -75,7 +75,7 @@ def refuse_unsupported(raw: dict[str, Any], path: Path) -> None:
 def _slides(raw: dict[str, Any]) -> bool:
     if layer_types := raw.get("layer_types"):
         return any(kind != "full_attention" for kind in layer_types)
-    return bool(raw.get("sliding_window")) and bool(raw.get("use_sliding_window", "qwen" not in raw["model_type"]))
+    return bool(raw.get("sliding_window")) and bool(raw.get("use_sliding_window", True))
 
 
 def read_rope(raw: dict[str, Any], path: Path) -> RopeConfig:

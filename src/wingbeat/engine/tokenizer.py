@@ -60,4 +60,4 @@ class Tokenizer:
         return list(self._inner.apply_chat_template(messages, add_generation_prompt=True, return_dict=False))
 
     def decode(self, tokens: Sequence[int]) -> str:
-        return self._inner.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return str(self._inner.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False))

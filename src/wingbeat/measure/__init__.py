@@ -1,0 +1,1 @@
+"""Facts about runs: what was asked for, what was done, and what each cycle cost."""

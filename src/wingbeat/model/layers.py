@@ -65,18 +65,13 @@ class Rotary(nn.Module):
 
     def __init__(self, rope: RopeConfig, head_dim: int) -> None:
         super().__init__()
-        self.inverse: Tensor
-        self.register_buffer("inverse", inverse_frequencies(rope, head_dim), persistent=False)
-
-    def _apply(self, fn, recurse: bool = True):  # type: ignore[no-untyped-def]
-        # angles need float32 whatever the weights are: follow moves between devices, not changes of type
-        exact = self.inverse
-        super()._apply(fn, recurse)
-        self.inverse = exact.to(self.inverse.device)
-        return self
+        # no buffer: angles need float32 whatever type the weights are cast to
+        self.inverse = inverse_frequencies(rope, head_dim)
 
     def forward(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """positions [B, N] -> cos, sin, each [B, 1, N, D/2] in `dtype`."""
+        if self.inverse.device != positions.device:
+            self.inverse = self.inverse.to(positions.device)
         angles = positions[:, None, :, None].float() * self.inverse
         return angles.cos().to(dtype), angles.sin().to(dtype)
 

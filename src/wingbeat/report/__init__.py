@@ -1,0 +1,1 @@
+"""Records to text. Nothing here measures or decides."""

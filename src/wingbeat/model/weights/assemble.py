@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from wingbeat.errors import MismatchError, NonFiniteError
 from wingbeat.model.config import HeadConfig, TargetConfig
 from wingbeat.model.weights.files import Stored, StoredTensors
 
+M = TypeVar("M", bound=nn.Module)
 Parts = list[tuple[str, tuple[int, ...]]]
 
 
@@ -26,6 +29,19 @@ def split_parts(name: str, shape: tuple[int, ...], config: TargetConfig | HeadCo
         half = (config.intermediate_size, *rest)
         return [(name.replace("gate_up_proj", part), half) for part in ("gate_proj", "up_proj")]
     return [(name, shape)]
+
+
+def build_empty(make: Callable[[], M]) -> M:
+    """A module whose parameters are on the meta device: no memory, and no time spent on initial values."""
+    with torch.device("meta"), _Uninitialised():
+        return make()
+
+
+class _Uninitialised(TorchFunctionMode):
+    """Skips random initial values; on the meta device, the first one imports seconds' worth of decompositions."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return args[0] if func in (Tensor.normal_, Tensor.uniform_) else func(*args, **(kwargs or {}))
 
 
 def fill(module: nn.Module, config: TargetConfig | HeadConfig, stored: StoredTensors, dtype: torch.dtype,

@@ -6,6 +6,7 @@ than loading the weights; here those arrays are skipped. Layout: ggml's docs/ggu
 
 from __future__ import annotations
 
+import math
 import mmap
 import struct
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from wingbeat.model.weights.files import Stored, StoredTensors
 
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 STRING, ARRAY = 8, 9
+JOINED_ROWS = 32
 SHORT = 64  # arrays of scalars up to this length are kept: per-layer numbers, not the vocabulary
 
 
@@ -124,12 +126,13 @@ def _stored(data: mmap.mmap, path: Path, shape: tuple[int, ...], kind: int, star
 def _dequantise(data: mmap.mmap, start: int, shape: tuple[int, ...], quantisation: GGMLQuantizationType) -> Tensor:
     """A tensor as float32; shape is that of the bytes."""
     count = int(np.prod(shape, dtype=np.int64))
-    rows = np.frombuffer(data, np.uint8, count, start).reshape(shape)
+    together = math.gcd(count // shape[-1], JOINED_ROWS)  # blocks stand alone: longer rows, fewer calls in the library
+    rows = np.frombuffer(data, np.uint8, count, start).reshape(-1, together * shape[-1])
     try:
         values = dequantize(rows, quantisation)
     except NotImplementedError as error:
         raise UnsupportedError(f"GGUF tensors of type {quantisation.name} are not implemented") from error
-    return torch.from_numpy(np.array(values, dtype=np.float32, copy=not values.flags.writeable))
+    return torch.from_numpy(np.array(values, dtype=np.float32, copy=not values.flags.writeable)).view(*shape[:-1], -1)
 
 
 def reread(stored: Stored, change: Callable[[Tensor], Tensor]) -> Stored:

@@ -11,7 +11,7 @@ from wingbeat.errors import MismatchError
 from wingbeat.model.config import HeadConfig
 from wingbeat.model.draft_head import DraftHead
 from wingbeat.model.target import Target
-from wingbeat.model.weights.assemble import fill
+from wingbeat.model.weights.assemble import build_empty, fill
 from wingbeat.model.weights.files import StoredTensors, open_tensors
 from wingbeat.model.weights.head_config import read_head_config
 from wingbeat.model.weights.head_names import own_names
@@ -28,8 +28,7 @@ def load_head(path: Path, target: Target) -> DraftHead:
     config = read_head_config(path, target.config)
     tensors = own_names(open_tensors(path), path)
     mapping = draft_mapping(tensors, config, path)
-    with torch.device("meta"):
-        head = DraftHead(config)
+    head = build_empty(lambda: DraftHead(config))
     if EMBEDDINGS not in tensors:
         if config.hidden_size != target.config.hidden_size:
             raise MismatchError(

@@ -9,7 +9,7 @@ import torch
 from wingbeat.errors import NotFoundError
 from wingbeat.model.config import TargetConfig
 from wingbeat.model.target import Target
-from wingbeat.model.weights.assemble import fill
+from wingbeat.model.weights.assemble import build_empty, fill
 from wingbeat.model.weights.files import StoredTensors, open_tensors
 from wingbeat.model.weights.gguf_file import open_gguf
 from wingbeat.model.weights.gguf_target import gguf_config, gguf_tensors
@@ -35,8 +35,7 @@ def load_target(path: Path, dtype: torch.dtype, device: str = "cpu") -> Target:
     NonFiniteError, UnsupportedError.
     """
     config, tensors = open_target(path)
-    with torch.device("meta"):
-        target = Target(config)
+    target = build_empty(lambda: Target(config))
     fill(target, config, tensors, dtype, device)
     return target.to(device).eval()
 

@@ -38,10 +38,13 @@ def build_empty(make: Callable[[], M]) -> M:
 
 
 class _Uninitialised(TorchFunctionMode):
-    """Skips random initial values; on the meta device, the first one imports seconds' worth of decompositions."""
+    """Skips random initial values: on the meta device, the first one imports torch's compiler, for a second."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return args[0] if func in (Tensor.normal_, Tensor.uniform_) else func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        if func.__name__ in ("normal_", "uniform_", "kaiming_uniform_"):  # of nn.init or of Tensor
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
 
 
 def fill(module: nn.Module, config: TargetConfig | HeadConfig, stored: StoredTensors, dtype: torch.dtype,

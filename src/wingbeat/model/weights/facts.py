@@ -21,7 +21,8 @@ def describe(path: Path, target: TargetConfig | None = None) -> Facts:
     Values are JSON types. `target`, where given, fills in a head's default taps and is checked to fit it.
     Raises as `load_target` and `load_head` do, but does not look at the weights' values.
     """
-    if not is_gguf(path) and is_head(read_json(path / "config.json")):
+    file = path / "config.json"
+    if not is_gguf(path) and is_head(read_json(file), file):
         return _head(path, target)
     return _target(path)
 

@@ -82,7 +82,7 @@ def open_gguf(path: Path) -> GgufFile:
         with path.open("rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return _read_header(_Cursor(data), path)
-    except (struct.error, KeyError, ValueError, OSError, OverflowError) as error:
+    except (struct.error, KeyError, ValueError, IndexError, OSError, OverflowError, RecursionError) as error:
         raise CorruptError(f"{path} is damaged or cut short ({error}); fetch it again") from error
 
 
@@ -100,6 +100,8 @@ def _read_header(cursor: _Cursor, path: Path) -> GgufFile:
         metadata[key] = cursor.value(cursor.scalar("I"))
     infos = [_tensor_info(cursor) for _ in range(num_tensors)]
     alignment = metadata.get("general.alignment", 32)
+    if not isinstance(alignment, int) or alignment <= 0:
+        raise ValueError(f"alignment {alignment!r}")
     base = -(-cursor.at // alignment) * alignment
     tensors = {name: _stored(cursor.data, path, shape, kind, base + offset) for name, shape, kind, offset in infos}
     return GgufFile(metadata, tensors)

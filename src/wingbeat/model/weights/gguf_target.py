@@ -7,12 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from wingbeat.errors import MismatchError, UnsupportedError
 from wingbeat.model.config import FAMILIES, RopeConfig, TargetConfig
+from wingbeat.model.weights.assemble import read_finite
 from wingbeat.model.weights.files import StoredTensors
 from wingbeat.model.weights.gguf_file import GgufFile, reread
+from wingbeat.model.weights.hf_config import as_mismatch, number, whole
 
 ROPE_FACTORS = "rope_freqs.weight"
 TOP = {"token_embd": "embed_tokens", "output_norm": "norm", "output": "lm_head"}
@@ -31,37 +34,29 @@ def gguf_config(file: GgufFile, path: Path) -> TargetConfig:
         raise UnsupportedError(f"{path}: architecture {family!r} is not implemented; known: {', '.join(FAMILIES)}")
     keys = {key.removeprefix(f"{family}."): value for key, value in file.metadata.items()}
     _refuse_unsupported(keys, path)
-    heads, hidden = _number(keys, "attention.head_count", path), _number(keys, "embedding_length", path)
-    head_dim = keys.get("attention.key_length", hidden // heads)
+    heads, hidden = whole(keys, "attention.head_count", path), whole(keys, "embedding_length", path)
+    head_dim = whole(keys, "attention.key_length", path, hidden // heads)
     if keys.get("rope.dimension_count", head_dim) != head_dim:
         raise UnsupportedError(f"{path}: a rotary embedding on part of the head is not implemented")
     if "token_embd.weight" not in file.tensors:
         raise MismatchError(f"{path} lacks token_embd.weight; is it a whole model?")
-    return TargetConfig(
-        family=family,
-        vocab_size=file.tensors["token_embd.weight"].shape[0],
-        hidden_size=hidden,
-        intermediate_size=_number(keys, "feed_forward_length", path),
-        num_layers=_number(keys, "block_count", path),
-        num_heads=heads,
-        num_kv_heads=keys.get("attention.head_count_kv", heads),
-        head_dim=head_dim,
-        rms_norm_eps=_number(keys, "attention.layer_norm_rms_epsilon", path),
-        rope=_rope(keys, file),
-        max_position=_number(keys, "context_length", path),
-        tie_embeddings="output.weight" not in file.tensors,
-        qkv_bias=family == "qwen2",
-        qk_norm=family == "qwen3",
-    )
-
-
-def _number(keys: dict[str, Any], key: str, path: Path) -> Any:
-    value = keys.get(key)
-    if value is None:
-        raise MismatchError(f"{path} has no {key!r}, without which the model's shape is not known")
-    if isinstance(value, list):
-        raise UnsupportedError(f"{path}: {key} differs between layers, which is not implemented")
-    return value
+    with as_mismatch(path):
+        return TargetConfig(
+            family=family,
+            vocab_size=file.tensors["token_embd.weight"].shape[0],
+            hidden_size=hidden,
+            intermediate_size=whole(keys, "feed_forward_length", path),
+            num_layers=whole(keys, "block_count", path),
+            num_heads=heads,
+            num_kv_heads=whole(keys, "attention.head_count_kv", path, heads),
+            head_dim=head_dim,
+            rms_norm_eps=number(keys, "attention.layer_norm_rms_epsilon", path),
+            rope=_rope(keys, file, path, head_dim),
+            max_position=whole(keys, "context_length", path),
+            tie_embeddings="output.weight" not in file.tensors,
+            qkv_bias=family == "qwen2",
+            qk_norm=family == "qwen3",
+        )
 
 
 def _refuse_unsupported(keys: dict[str, Any], path: Path) -> None:
@@ -72,17 +67,23 @@ def _refuse_unsupported(keys: dict[str, Any], path: Path) -> None:
     scaling = keys.get("rope.scaling.type", "none")
     if scaling not in ("none", "linear"):
         raise UnsupportedError(f"{path}: rope scaling {scaling!r} is not implemented; known: none, linear, factors")
-    if isinstance(keys.get("attention.head_count_kv"), list):
-        raise UnsupportedError(f"{path}: attention.head_count_kv differs between layers, which is not implemented")
+    for key, value in keys.items():
+        if isinstance(value, list) and not key.startswith(("general.", "tokenizer.")):
+            raise UnsupportedError(f"{path}: {key} differs between layers, which is not implemented")
 
 
-def _rope(keys: dict[str, Any], file: GgufFile) -> RopeConfig:
-    theta = float(keys.get("rope.freq_base", 10000.0))
+def _rope(keys: dict[str, Any], file: GgufFile, path: Path, head_dim: int) -> RopeConfig:
+    theta = number(keys, "rope.freq_base", path, 10000.0)
     if ROPE_FACTORS in file.tensors:
-        factors = file.tensors[ROPE_FACTORS].read().tolist()
-        return RopeConfig(theta=theta, kind="factors", factors=tuple(factors))
+        stored = file.tensors[ROPE_FACTORS]
+        if stored.shape != (head_dim // 2,):
+            raise MismatchError(
+                f"{ROPE_FACTORS} in {path}: expected shape [{head_dim // 2}], found {list(stored.shape)}"
+            )
+        factors = read_finite(ROPE_FACTORS, stored, torch.float32)
+        return RopeConfig(theta=theta, kind="factors", factors=tuple(factors.tolist()))
     if keys.get("rope.scaling.type") == "linear":
-        return RopeConfig(theta=theta, kind="linear", factor=float(keys.get("rope.scaling.factor", 1.0)))
+        return RopeConfig(theta=theta, kind="linear", factor=number(keys, "rope.scaling.factor", path, 1.0))
     return RopeConfig(theta=theta)
 
 

@@ -11,9 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from wingbeat.errors import MismatchError, UnsupportedError
-from wingbeat.model.config import HeadConfig, TargetConfig
+from wingbeat.model.config import FAMILIES, HeadConfig, TargetConfig
 from wingbeat.model.weights.files import read_json
-from wingbeat.model.weights.hf_config import need, read_rope, refuse_unsupported
+from wingbeat.model.weights.hf_config import (
+    architecture,
+    as_mismatch,
+    number,
+    read_rope,
+    refuse_unsupported,
+    section,
+    whole,
+)
 
 TAP_IDS = "eagle_aux_hidden_state_layer_ids"
 NEMO_ARCHITECTURE = "LlamaEagle3DraftModel"
@@ -50,23 +58,24 @@ def complete(facts: HeadFacts, target: TargetConfig | None) -> HeadConfig:
             assumed = (*assumed, f"no tap ids given: the target's default, entry ids {list(taps)}")
     if taps is None:
         raise MismatchError(f"{facts.path} names no {TAP_IDS}; name the target, whose default then applies")
-    return HeadConfig(**facts.fields, taps=taps, assumed=assumed)
+    with as_mismatch(facts.path):
+        return HeadConfig(**facts.fields, taps=taps, assumed=assumed)
 
 
 def _check_target(facts: HeadFacts, target: TargetConfig) -> None:
     pairs = (("target_hidden_size", "hidden size", target.hidden_size), ("vocab_size", "vocabulary", target.vocab_size))
-    for key, what, number in pairs:
-        if facts.fields[key] != number:
+    for key, what, found in pairs:
+        if facts.fields[key] != found:
             raise MismatchError(
-                f"{facts.path}: the head is for a target of {what} {facts.fields[key]}, this target's is {number}"
+                f"{facts.path}: the head is for a target of {what} {facts.fields[key]}, this target's is {found}"
             )
     if facts.taps and not all(0 <= tap <= target.num_layers for tap in facts.taps):
         raise MismatchError(f"{facts.path}: taps {list(facts.taps)} do not exist in {target.num_layers} layers")
 
 
-def is_head(raw: dict[str, Any]) -> bool:
-    """Whether a `config.json` describes an EAGLE-3 head rather than a target."""
-    named = "eagle3" in " ".join(raw.get("architectures") or []).lower()
+def is_head(raw: dict[str, Any], path: Path) -> bool:
+    """Whether the `config.json` at `path` describes a draft head rather than a target."""
+    named = "eagle3" in (architecture(raw, path) or "").lower()
     return named or "draft_vocab_size" in raw or "speculators_model_type" in raw
 
 
@@ -88,16 +97,19 @@ class _Reader:
         if "transformer_layer_config" in raw or "speculators_model_type" in raw:
             self.form = "speculators"
         else:
-            self.form = "nemo" if NEMO_ARCHITECTURE in (raw.get("architectures") or []) else "eagle3"
-        self.layer = need(raw, "transformer_layer_config", path) if self.form == "speculators" else raw
+            self.form = "nemo" if architecture(raw, path) == NEMO_ARCHITECTURE else "eagle3"
+        self.layer = section(raw, "transformer_layer_config", path) if self.form == "speculators" else raw
+        self.eagle = section(raw, "eagle_config", path)
 
     def refuse(self) -> None:
         """Raises UnsupportedError for another kind of head, or one that this project's layer would get wrong."""
         kind = self.raw.get("speculators_model_type", "eagle3")
-        if not is_head(self.raw) or kind != "eagle3":
+        if not is_head(self.raw, self.path) or kind != "eagle3":
             name = kind if kind != "eagle3" else self.raw.get("architectures")
             raise UnsupportedError(f"{self.path}: {name} is not an EAGLE-3 head, the only kind that is implemented")
         refuse_unsupported(self.layer, self.path)
+        if self.form == "speculators" and self.layer.get("model_type", "llama") not in FAMILIES:
+            raise UnsupportedError(f"{self.path}: a draft layer of {self.layer['model_type']!r} is not implemented")
         if self.find("parallel_drafting"):
             raise UnsupportedError(f"{self.path}: parallel drafting (P-EAGLE) is not implemented")
         if self.raw.get("bias"):
@@ -113,32 +125,33 @@ class _Reader:
 
     def sizes(self) -> dict[str, Any]:
         """Everything with a number in it."""
-        hidden, heads = self.number("hidden_size"), self.number("num_attention_heads")
-        vocab = self.number("vocab_size")
-        top = self.raw
-        if "rope_theta" not in self.layer and "rope_theta" not in (self.layer.get("rope_parameters") or {}):
+        hidden, heads, vocab = (self.size(key) for key in ("hidden_size", "num_attention_heads", "vocab_size"))
+        if "rope_theta" not in self.layer and "rope_theta" not in section(self.layer, "rope_parameters", self.path):
             self.assumed.append("rope_theta missing: 10000, as EAGLE trains")
+        self._note_missing("rms_norm_eps", 1e-6, self.layer)
         return {
             "vocab_size": vocab,
-            "draft_vocab_size": self.number("draft_vocab_size", vocab, top),
+            "draft_vocab_size": self.size("draft_vocab_size", vocab, self.raw),
             "hidden_size": hidden,
-            "target_hidden_size": self.number("target_hidden_size", hidden, top),
-            "intermediate_size": self.number("intermediate_size"),
+            "target_hidden_size": self.size("target_hidden_size", hidden, self.raw),
+            "intermediate_size": self.size("intermediate_size"),
             "num_heads": heads,
-            "num_kv_heads": self.number("num_key_value_heads", heads),
-            "head_dim": self.number("head_dim", hidden // heads),
-            "rms_norm_eps": self.number("rms_norm_eps", 1e-6),
+            "num_kv_heads": self.size("num_key_value_heads", heads),
+            "head_dim": self.size("head_dim", hidden // heads),
+            "rms_norm_eps": number(self.layer, "rms_norm_eps", self.path, 1e-6),
             "rope": read_rope(self.layer, self.path),
-            "max_position": self.number("max_position_embeddings", 2048),
+            "max_position": self.size("max_position_embeddings", 2048),
         }
 
-    def number(self, key: str, missing: Any = None, place: dict[str, Any] | None = None) -> Any:
+    def size(self, key: str, missing: int | None = None, place: dict[str, Any] | None = None) -> int:
         """A size of the layer (or of `place`); where it is missing, `missing`, which is noted."""
         place = self.layer if place is None else place
-        if place.get(key) is None and missing is not None:
-            self.assumed.append(f"{key} missing: {missing}")
-            return missing
-        return need(place, key, self.path)
+        self._note_missing(key, missing, place)
+        return whole(place, key, self.path, missing)
+
+    def _note_missing(self, key: str, value: float | None, place: dict[str, Any]) -> None:
+        if place.get(key) is None and value is not None:
+            self.assumed.append(f"{key} missing: {value}")
 
     def flags(self) -> dict[str, bool]:
         """The switches that change the arithmetic (eagle3.md 2.3)."""
@@ -173,7 +186,9 @@ class _Reader:
         ids = self.find(TAP_IDS)
         if not ids:
             return None
-        if (self.raw.get("wingbeat") or {}).get("tap_ids") == "entry":
+        if not isinstance(ids, list) or not all(isinstance(tap, int) for tap in ids):
+            raise MismatchError(f"{self.path}: {TAP_IDS} is {ids!r}, where a list of layers is expected")
+        if section(self.raw, "wingbeat", self.path).get("tap_ids") == "entry":
             return tuple(ids)
         if ids[0] != 1:
             if self.form != "speculators":
@@ -187,8 +202,7 @@ class _Reader:
 
     def find(self, key: str) -> Any:
         """A key at the top level or in `eagle_config`. Raises MismatchError where the two differ."""
-        places = (self.raw, self.raw.get("eagle_config") or {})
-        found = [place[key] for place in places if place.get(key) is not None]
+        found = [place[key] for place in (self.raw, self.eagle) if place.get(key) is not None]
         if len(found) == 2 and found[0] != found[1]:
             raise MismatchError(f"{self.path}: {key} is {found[0]} at the top level and {found[1]} in eagle_config")
         return found[0] if found else None

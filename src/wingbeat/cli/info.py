@@ -28,11 +28,12 @@ def info(
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(show_header=False, box=None)
     for name, value in facts.items():
-        table.add_row(name, _text(value))
-    Console().print(table, markup=False)
+        table.add_row(name, Text(_text(value), overflow="fold"))
+    Console().print(table)
 
 
 def _text(value: object) -> str:

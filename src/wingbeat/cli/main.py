@@ -1,0 +1,52 @@
+"""`wingbeat`: the commands, and what an error looks like to the one who typed them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from wingbeat.cli import runs
+from wingbeat.cli.bench import bench
+from wingbeat.cli.chat import chat
+from wingbeat.cli.generate import generate
+from wingbeat.errors import InterruptedRunError, UsageError, WingbeatError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app.command()(generate)
+app.command()(chat)
+app.command()(bench)
+app.add_typer(runs.app, name="runs")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"wingbeat {version('wingbeat')}")
+        raise typer.Exit
+
+
+@app.callback()
+def wingbeat(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """EAGLE-3 speculative decoding that is faster than plain decoding, and that can say why when it is not."""
+
+
+def main() -> None:
+    """Runs the command line. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    try:
+        app()
+    except WingbeatError as error:
+        print(f"wingbeat: {error}", file=sys.stderr)
+        sys.exit(_exit_code(error))
+
+
+def _exit_code(error: WingbeatError) -> int:
+    if isinstance(error, InterruptedRunError):
+        return 130
+    return 2 if isinstance(error, UsageError) else 1

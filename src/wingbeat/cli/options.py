@@ -1,0 +1,78 @@
+"""The options that several commands share, and the objects they stand for. torch is imported when one is built."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wingbeat.errors import NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from wingbeat.engine.llm import LLM
+    from wingbeat.engine.settings import DraftSettings
+
+Model = Annotated[
+    str | None, typer.Option(help="Hugging Face directory, hub id or .gguf file; without it the default model.")
+]
+Head = Annotated[Path | None, typer.Option(help="EAGLE-3 draft head to use.")]
+Drafter = Annotated[str | None, typer.Option(help="none, ngram or eagle3; without it eagle3 if there is a head.")]
+Steps = Annotated[int, typer.Option(help="Tokens drafted one after the other.")]
+Topk = Annotated[int, typer.Option(help="Branches of a drafted node; 1 drafts a chain, more a tree (eagle3).")]
+Nodes = Annotated[int | None, typer.Option(help="Drafted tokens that verify looks at; by default as many as fit.")]
+Dtype = Annotated[str, typer.Option(help="bfloat16, float32 or float16.")]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+Context = Annotated[int | None, typer.Option(help="Most prompt and output tokens together.")]
+Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
+TopK = Annotated[int, typer.Option("--top-k", help="Sample from the k most likely tokens; 0 from all.")]
+TopP = Annotated[float, typer.Option("--top-p", help="Sample from the most likely tokens that sum to p.")]
+MinP = Annotated[float, typer.Option("--min-p", help="Leave out tokens less likely than this share of the first.")]
+Seed = Annotated[int | None, typer.Option(help="Makes sampling repeatable.")]
+MaxTokens = Annotated[int, typer.Option(help="Most tokens of an output.")]
+Stop = Annotated[list[str] | None, typer.Option(help="End before this text; may be given several times.")]
+IgnoreEos = Annotated[bool, typer.Option("--ignore-eos", help="Go on after the model's own end.")]
+Raw = Annotated[bool, typer.Option("--raw", help="Take the text as it is, without the chat template.")]
+
+
+def load(model: str | None, head: Path | None, dtype: str, device: str, context: int | None) -> LLM:
+    """The engine with its default drafter. Raises the errors of loading a model or head."""
+    if head is not None and not head.exists():
+        raise NotFoundError(f"no draft head at {head}: there is no such file or directory")
+    from wingbeat.engine.llm import LLM
+    from wingbeat.engine.settings import Limits
+
+    limits = Limits(max_batch=1, context=context)
+    return LLM(model, head=str(head) if head else None, dtype=dtype, device=device, limits=limits)
+
+
+def draft(llm: LLM, drafter: str | None, steps: int, topk: int, nodes: int | None) -> DraftSettings:
+    """The drafting asked for, with the engine's own choice of drafter where none was named."""
+    from wingbeat.engine.settings import DraftSettings
+
+    return DraftSettings(drafter=drafter or llm.draft.drafter, steps=steps, topk=topk, nodes=nodes)
+
+
+def arms(llm: LLM, names: str | None, defaults: DraftSettings) -> dict[str, DraftSettings]:
+    """Arms by name, from names like "plain,ngram,eagle3:4,eagle3:6:4:16" (drafter[:steps[:topk[:nodes]]]).
+
+    What a name leaves out is as in `defaults`; no names: plain, ngram, and eagle3 where there is a head.
+    """
+    wanted = names or ("plain,ngram,eagle3" if llm.head else "plain,ngram")
+    chosen = [_arm(name.strip(), defaults) for name in wanted.split(",")]
+    if len(chosen) != len(dict(chosen)):
+        raise UsageError(f"an arm is named twice in {wanted!r}")
+    return dict(chosen)
+
+
+def _arm(name: str, defaults: DraftSettings) -> tuple[str, DraftSettings]:
+    drafter, *numbers = name.split(":")
+    if not all(number.isdecimal() for number in numbers) or len(numbers) > 3:
+        raise UsageError(f"cannot read the arm {name!r}; write drafter[:steps[:topk[:nodes]]], such as eagle3:5:4:16")
+    if drafter in ("plain", "none"):
+        return "plain", replace(defaults, drafter="none")
+    given = dict(zip(("steps", "topk", "nodes"), map(int, numbers), strict=False))
+    if drafter == "ngram":
+        given.setdefault("topk", 1)
+    return name, replace(defaults, drafter=drafter, **given)

@@ -1,0 +1,105 @@
+"""Running the arms of a comparison so that drift hits all of them alike, and saving as it goes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from wingbeat import probe
+from wingbeat.errors import InterruptedRunError, UsageError
+from wingbeat.measure.record import Launch, Round, RunRecord, save
+from wingbeat.measure.subjects import Subject
+from wingbeat.measure.workload import Prompt, Workload
+
+
+@dataclass(frozen=True)
+class Plan:
+    """rounds: how often each prompt meets every arm; warmup: rounds on the first prompt that do not count."""
+
+    workload: Workload
+    arms: tuple[str, ...]
+    rounds: int = 1
+    warmup: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.arms or len(set(self.arms)) != len(self.arms):
+            raise UsageError(f"name each arm once, and at least one: got {', '.join(self.arms) or 'none'}")
+        if self.rounds < 1 or self.warmup < 0:
+            raise UsageError(f"a run needs 1 round or more (got {self.rounds}), warm-up 0 or more (got {self.warmup})")
+
+    def __len__(self) -> int:
+        """The number of rounds, warm-up included."""
+        return self.warmup + self.rounds * len(self.workload.prompts)
+
+    def turns(self) -> Iterator[Turn]:
+        """The rounds in order. The arms run forwards and backwards in turn: A B B A A B B A ..."""
+        for repeat in range(self.warmup):
+            yield Turn(self.workload.prompts[0], repeat, True, self.arms)
+        count = 0
+        for prompt in self.workload.prompts:
+            for repeat in range(self.rounds):
+                yield Turn(prompt, repeat, False, self.arms if count % 2 == 0 else self.arms[::-1])
+                count += 1
+
+    def record(self, kind: str, requested: dict[str, Any]) -> RunRecord:
+        """The empty record of a run by this plan."""
+        workload = {"name": self.workload.name, "sha256": self.workload.digest, "prompts": len(self.workload.prompts)}
+        requested = {**requested, "rounds": self.rounds, "warmup": self.warmup}
+        return RunRecord(kind, _now(), requested, workload, list(self.arms))
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One round to come: a prompt and the order of the arms on it."""
+
+    prompt: Prompt
+    repeat: int
+    warmup: bool
+    order: tuple[str, ...]
+
+
+def measure(
+    record: RunRecord, subject: Subject, plan: Plan, path: Path, progress: Callable[[Turn], None] = lambda turn: None
+) -> None:
+    """Adds one launch (this process) to `record`, saving it to `path` after every round.
+
+    progress: called when a round has been saved. Raises InterruptedRunError on Ctrl-C; the finished rounds are then in
+    the record and in the file. Raises StorageError where the file cannot be written.
+    """
+    effective = {arm: subject.effective(arm) for arm in plan.arms}
+    launch = Launch(_now(), os.getpid(), probe.to_json(probe.fingerprint()), effective)
+    record.launches.append(launch)
+    try:
+        for turn in plan.turns():
+            launch.rounds.append(_round(subject, turn))
+            launch.finished = len(launch.rounds) == len(plan)
+            save(record, path)
+            progress(turn)
+    except KeyboardInterrupt as stop:
+        done = len(launch.rounds)
+        kept = f"the record is {path}" if path.exists() else "nothing to save yet"
+        raise InterruptedRunError(f"stopped after {done} of {len(plan)} rounds; {kept}") from stop
+
+
+def _round(subject: Subject, turn: Turn) -> Round:
+    facts = {arm: subject.run(arm, [turn.prompt.text]) for arm in turn.order}
+    return Round(turn.prompt.id, turn.prompt.category, turn.repeat, turn.warmup, list(turn.order), facts)
+
+
+def new_path(out: Path, kind: str) -> Path:
+    """Where a new record goes: `out` itself if it ends in .json, else a file named after the time in the folder `out`.
+
+    Raises UsageError rather than name a file that exists: a record is never written over.
+    """
+    path = out if out.suffix == ".json" else out / f"{kind}-{datetime.now():%Y%m%d-%H%M%S}.json"
+    if path.exists():
+        raise UsageError(f"{path} exists, and a record is never written over; name another file")
+    return path
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,235 @@
+"""Numbers into claims about numbers: medians with their spread, paired ratios, acceptance, and what a bench shows.
+
+Everything is paired: an arm is compared with the plain one inside the same round, and the median is taken over rounds.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from wingbeat.measure.record import ArmFacts, CycleColumns, Round, RunRecord
+
+PLAIN = "plain"
+SAME_WITHIN = 0.02
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A median with the quartiles around it (half of the values lie between `low` and `high`)."""
+
+    median: float
+    low: float
+    high: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """Acceptance by position, from position 1 on.
+
+    unconditional: share of the cycles with a draft in which this position was accepted; conditional: share of those
+    in which it was drafted and the position before it accepted (None: there were none); drafted: share of all cycles
+    that had a draft. Of a tree, a position is a depth, and taken as drafted wherever there are as many nodes.
+    """
+
+    unconditional: tuple[float, ...]
+    conditional: tuple[float | None, ...]
+    drafted: float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where an output first leaves the plain one: prompt id and the index of the output token."""
+
+    prompt: str
+    position: int
+
+
+@dataclass(frozen=True)
+class Identity:
+    """How many of the compared outputs equal the plain arm's, and the earliest difference of each of the others."""
+
+    same: int
+    compared: int
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """faster, slower, same (both quartiles within 2 %), or cannot tell; wins of `prompts` were faster than plain.
+
+    p: two-sided sign test over prompts; smallest: the smallest p that so many prompts could give.
+    """
+
+    answer: Literal["faster", "slower", "same", "cannot tell"]
+    wins: int
+    prompts: int
+    p: float
+    smallest: float
+
+
+@dataclass(frozen=True)
+class AgainstPlain:
+    """An arm beside the plain one: ratios of speed, of verify to a plain step's forward, and of cycle to plain step.
+
+    The last is the number of tokens per cycle at which the arm breaks even. verify_ratio is None where the plain arm's
+    forward was not timed, identity where outputs are sampled and need not be equal.
+    """
+
+    speed_up: Spread
+    verify_ratio: Spread | None
+    break_even: Spread
+    verdict: Verdict
+    identity: Identity | None
+
+
+@dataclass(frozen=True)
+class ArmSummary:
+    """One arm of a bench. ms: milliseconds a cycle by part ("cycle" is the sum of "draft", "verify" and "rest")."""
+
+    arm: str
+    tokens_per_second: Spread
+    tokens_per_cycle: float
+    prefill_ms: Spread
+    ms: dict[str, Spread]
+    acceptance: Acceptance | None
+    against_plain: AgainstPlain | None
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Median and quartiles (inclusive method) of at least one value; ValueError for none."""
+    if not values:
+        raise ValueError("no values, so no median")
+    if len(values) == 1:
+        return Spread(values[0], values[0], values[0], 1)
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+    return Spread(median, low, high, len(values))
+
+
+def sign_test(wins: int, losses: int) -> float:
+    """Two-sided p of so uneven a split if either side were equally likely; ties are left out by the caller."""
+    trials = wins + losses
+    tail = sum(math.comb(trials, k) for k in range(min(wins, losses) + 1)) / 2**trials
+    return min(1.0, 2 * tail)
+
+
+def acceptance(drafted: Sequence[int], accepted: Sequence[int]) -> Acceptance | None:
+    """Acceptance by position from each cycle's counts; None when nothing was ever drafted."""
+    pairs = [(d, a) for d, a in zip(drafted, accepted, strict=True) if d > 0]
+    if not pairs:
+        return None
+    unconditional, conditional = [], []
+    for position in range(1, max(1, *(a for _, a in pairs)) + 1):
+        hits = sum(a >= position for _, a in pairs)
+        chances = sum(d >= position and a >= position - 1 for d, a in pairs)
+        unconditional.append(hits / len(pairs))
+        conditional.append(hits / chances if chances else None)
+    return Acceptance(tuple(unconditional), tuple(conditional), len(pairs) / len(drafted))
+
+
+def verdict(ratios: Mapping[str, Sequence[float]]) -> Verdict:
+    """Whether an arm is faster, from its speed-ups by prompt. The prompt is the unit; its repeats are one median."""
+    medians = [statistics.median(values) for values in ratios.values()]
+    wins = sum(ratio > 1 for ratio in medians)
+    losses = sum(ratio < 1 for ratio in medians)
+    p = sign_test(wins, losses)
+    around = spread(medians)
+    answer: Literal["faster", "slower", "same", "cannot tell"] = "cannot tell"
+    if len(medians) > 1 and around.low >= 1 - SAME_WITHIN and around.high <= 1 + SAME_WITHIN:
+        answer = "same"
+    elif p < LEVEL:
+        answer = "faster" if wins > losses else "slower"
+    return Verdict(answer, wins, len(medians), p, sign_test(0, len(medians)))
+
+
+def summarise(record: RunRecord) -> list[ArmSummary]:
+    """The figures of every arm that has at least one round with a cycle in it; warm-up left out."""
+    rounds = [entry for entry in record.measured() if all(len(facts.cycles) for facts in entry.arms.values())]
+    greedy = not record.requested.get("temperature")
+    return [_summary(arm, rounds, greedy) for arm in record.arms] if rounds else []
+
+
+def cycle_ms(facts: ArmFacts) -> dict[str, float]:
+    """Mean milliseconds a cycle: "draft", "verify", "rest" (all that is neither, host included) and their sum "cycle".
+
+    Taken from the wall time after prefill, so that nothing between the cycles is lost.
+    """
+    count = len(facts.cycles)
+    whole = (1000 * facts.seconds - facts.prefill_ms) / count
+    draft, verify = (sum(facts.cycles.ms.get(name, ())) / count for name in ("draft", "verify"))
+    return {"cycle": whole, "draft": draft, "verify": verify, "rest": whole - draft - verify}
+
+
+def _speed(facts: ArmFacts) -> float:
+    """Tokens a second after prefill, all requests together."""
+    return _total(facts.cycles.committed) / (facts.seconds - facts.prefill_ms / 1000)
+
+
+def _total(column: list[list[int]]) -> int:
+    return sum(sum(row) for row in column)
+
+
+def _flat(column: list[list[int]]) -> list[int]:
+    return [value for row in column for value in row]
+
+
+def _summary(arm: str, rounds: list[Round], greedy: bool) -> ArmSummary:
+    facts = [entry.arms[arm] for entry in rounds]
+    cycles: list[CycleColumns] = [entry.cycles for entry in facts]
+    parts = [cycle_ms(entry) for entry in facts]
+    compare = arm != PLAIN and PLAIN in rounds[0].arms
+    return ArmSummary(
+        arm=arm,
+        tokens_per_second=spread([_speed(entry) for entry in facts]),
+        tokens_per_cycle=sum(_total(c.committed) for c in cycles) / sum(len(_flat(c.committed)) for c in cycles),
+        prefill_ms=spread([entry.prefill_ms for entry in facts]),
+        ms={name: spread([part[name] for part in parts]) for name in parts[0]},
+        acceptance=acceptance(
+            [drafted for c in cycles for drafted in _flat(c.drafted)],
+            [accepted for c in cycles for accepted in _flat(c.accepted)],
+        ),
+        against_plain=_against_plain(arm, rounds, greedy) if compare else None,
+    )
+
+
+def _against_plain(arm: str, rounds: list[Round], greedy: bool) -> AgainstPlain:
+    speed_ups: dict[str, list[float]] = defaultdict(list)
+    verify, whole = [], []
+    for entry in rounds:
+        speed_ups[entry.prompt].append(_speed(entry.arms[arm]) / _speed(entry.arms[PLAIN]))
+        ours, plain = cycle_ms(entry.arms[arm]), cycle_ms(entry.arms[PLAIN])
+        if plain["verify"] > 0:
+            verify.append(ours["verify"] / plain["verify"])
+        whole.append(ours["cycle"] / plain["cycle"])
+    return AgainstPlain(
+        speed_up=spread([ratio for ratios in speed_ups.values() for ratio in ratios]),
+        verify_ratio=spread(verify) if verify else None,
+        break_even=spread(whole),
+        verdict=verdict(speed_ups),
+        identity=_identity(arm, rounds) if greedy else None,
+    )
+
+
+def _identity(arm: str, rounds: list[Round]) -> Identity:
+    same, differences = 0, []
+    for entry in rounds:
+        for ours, plain in zip(entry.arms[arm].requests, entry.arms[PLAIN].requests, strict=True):
+            if ours.tokens == plain.tokens:
+                same += 1
+            else:
+                differences.append(Difference(entry.prompt, first_difference(ours.tokens, plain.tokens)))
+    return Identity(same, same + len(differences), tuple(differences))
+
+
+def first_difference(ours: Sequence[int], theirs: Sequence[int]) -> int:
+    """The first index at which two different sequences differ (the shorter one's length if it is a prefix)."""
+    for index, (a, b) in enumerate(zip(ours, theirs, strict=False)):
+        if a != b:
+            return index
+    return min(len(ours), len(theirs))

@@ -1,0 +1,128 @@
+"""What is measured: the engine, or a script that behaves like one. The only module here that knows the engine."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import cycle, islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+from wingbeat.measure.clock import FakeClock, TimingObserver
+from wingbeat.measure.record import ArmFacts, RequestFacts
+
+if TYPE_CHECKING:
+    from wingbeat.engine.llm import LLM
+    from wingbeat.engine.request import SamplingParams
+    from wingbeat.engine.settings import DraftSettings
+
+
+class Subject(Protocol):
+    """Something whose arms can be run."""
+
+    def effective(self, arm: str) -> dict[str, Any]:
+        """The settings that `arm` really runs with."""
+
+    def run(self, arm: str, prompts: Sequence[str]) -> ArmFacts:
+        """Runs the prompts, all at once, on `arm`."""
+
+
+class EngineSubject:
+    """An engine whose arms differ in how they draft; target and head are loaded once."""
+
+    def __init__(self, llm: LLM, arms: Mapping[str, DraftSettings], params: SamplingParams) -> None:
+        self.llm = llm
+        self.arms = dict(arms)
+        self.params = params
+
+    def effective(self, arm: str) -> dict[str, Any]:
+        """The engine's settings with the arm's drafter."""
+        self._switch(arm)
+        return {**self.llm.effective, "sampling": asdict(self.params)}
+
+    def run(self, arm: str, prompts: Sequence[str]) -> ArmFacts:
+        """Runs the prompts as one batch, through the chat template."""
+        self._switch(arm)
+        observer = TimingObserver()
+        start = observer.read()
+        outputs = self.llm.generate(list(prompts), self.params, observer=observer)
+        seconds = observer.read() - start
+        requests = [RequestFacts.of(len(output.prompt_tokens), output.tokens, output.finish) for output in outputs]
+        return ArmFacts(seconds, observer.prefill_ms, requests, observer.columns)
+
+    def _switch(self, arm: str) -> None:
+        if self.llm.draft != self.arms[arm]:
+            self.llm.use(self.arms[arm])
+
+
+@dataclass(frozen=True)
+class FakeArm:
+    """A scripted arm: what a cycle costs, and how many drafted tokens each cycle accepts (repeated from the start).
+
+    differs_at: the output position from which this arm's tokens are others than the script's (None: never).
+    """
+
+    verify_ms: float
+    draft_ms: float = 0.0
+    rest_ms: float = 1.0
+    drafted: int = 0
+    accepted: tuple[int, ...] = (0,)
+    differs_at: int | None = None
+
+
+@dataclass(frozen=True)
+class FakeCycle:
+    """The facts of one scripted cycle of one request."""
+
+    contexts: tuple[int, ...]
+    drafted: tuple[int, ...]
+    accepted: tuple[int, ...]
+    committed: tuple[int, ...]
+    width: int
+    path: str = "script"
+
+
+class FakeSubject:
+    """Runs scripts on a clock of its own: the same figures on every machine, at once."""
+
+    def __init__(self, arms: Mapping[str, FakeArm], max_tokens: int = 32, prefill_ms: float = 10.0) -> None:
+        self.arms = dict(arms)
+        self.max_tokens = max_tokens
+        self.prefill_ms = prefill_ms
+
+    def effective(self, arm: str) -> dict[str, Any]:
+        """The script."""
+        return {"subject": "script", **asdict(self.arms[arm])}
+
+    def run(self, arm: str, prompts: Sequence[str]) -> ArmFacts:
+        """Plays the script for one prompt after another."""
+        clock = FakeClock()
+        observer = TimingObserver(clock)
+        requests = [self._request(self.arms[arm], prompt, clock, observer) for prompt in prompts]
+        return ArmFacts(clock.now, observer.prefill_ms, requests, observer.columns)
+
+    def _request(self, arm: FakeArm, prompt: str, clock: FakeClock, observer: TimingObserver) -> RequestFacts:
+        prompt_tokens = len(prompt.split())
+        with observer.phase("prefill"):
+            clock.advance(self.prefill_ms / 1000)
+        made = 0
+        for accepted in cycle(arm.accepted):
+            if made >= self.max_tokens:
+                break
+            with observer.phase("draft"):
+                clock.advance(arm.draft_ms / 1000)
+            with observer.phase("verify"):
+                clock.advance(arm.verify_ms / 1000)
+            clock.advance(arm.rest_ms / 1000)
+            committed = min(accepted + 1, self.max_tokens - made)
+            context = prompt_tokens + made
+            observer.cycle(FakeCycle((context,), (arm.drafted,), (accepted,), (committed,), arm.drafted + 1))
+            made += committed
+        return RequestFacts.of(prompt_tokens, self._tokens(arm, prompt), "length")
+
+    def _tokens(self, arm: FakeArm, prompt: str) -> list[int]:
+        digest = hashlib.sha256(prompt.encode()).digest()
+        tokens = list(islice(cycle(digest), self.max_tokens))
+        if arm.differs_at is not None:
+            tokens[arm.differs_at :] = [token + 1 for token in tokens[arm.differs_at :]]
+        return tokens

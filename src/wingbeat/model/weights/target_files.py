@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from wingbeat.errors import NotFoundError
+from wingbeat.errors import MismatchError, NotFoundError
 from wingbeat.model.config import TargetConfig
 from wingbeat.model.target import Target
 from wingbeat.model.weights.assemble import build_empty, fill
@@ -35,6 +35,9 @@ def load_target(path: Path, dtype: torch.dtype, device: str = "cpu") -> Target:
     NonFiniteError, UnsupportedError.
     """
     config, tensors = open_target(path)
+    held = {name.split(".")[1] for name in tensors if name.startswith("layers.")}
+    if len(held) != config.num_layers:
+        raise MismatchError(f"{path}: the configuration has {config.num_layers} layers, the weights have {len(held)}")
     target = build_empty(lambda: Target(config))
     fill(target, config, tensors, dtype, device)
     return target.to(device).eval()

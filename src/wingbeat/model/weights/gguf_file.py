@@ -131,7 +131,8 @@ def _dequantise(data: mmap.mmap, start: int, shape: tuple[int, ...], quantisatio
     together = math.gcd(count // shape[-1], JOINED_ROWS)  # blocks stand alone: longer rows, fewer calls in the library
     rows = np.frombuffer(data, np.uint8, count, start).reshape(-1, together * shape[-1])
     try:
-        values = dequantize(rows, quantisation)
+        with np.errstate(all="ignore"):  # NaN and infinity are found, and named, by whoever loads the tensor
+            values = dequantize(rows, quantisation)
     except NotImplementedError as error:
         raise UnsupportedError(f"GGUF tensors of type {quantisation.name} are not implemented") from error
     return torch.from_numpy(np.array(values, dtype=np.float32, copy=not values.flags.writeable)).view(*shape[:-1], -1)

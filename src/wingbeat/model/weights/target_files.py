@@ -35,12 +35,24 @@ def load_target(path: Path, dtype: torch.dtype, device: str = "cpu") -> Target:
     NonFiniteError, UnsupportedError.
     """
     config, tensors = open_target(path)
-    held = {name.split(".")[1] for name in tensors if name.startswith("layers.")}
-    if len(held) != config.num_layers:
-        raise MismatchError(f"{path}: the configuration has {config.num_layers} layers, the weights have {len(held)}")
+    _check_frame(config, tensors, path)
     target = build_empty(lambda: Target(config))
     fill(target, config, tensors, dtype, device)
     return target.to(device).eval()
+
+
+def _check_frame(config: TargetConfig, tensors: StoredTensors, path: Path) -> None:
+    """Raises MismatchError where layers or heads do not fit; before a module of a wild size is built."""
+    held = len({name.split(".")[1] for name in tensors if name.startswith("layers.")})
+    if held != config.num_layers:
+        raise MismatchError(f"{path}: the configuration has {config.num_layers} layers, the weights have {held}")
+    query = tensors.get("layers.0.self_attn.q_proj.weight")
+    rows = config.num_heads * config.head_dim
+    if query and query.shape[0] != rows:
+        raise MismatchError(
+            f"layers.0.self_attn.q_proj.weight in {path}: expected {rows} rows, "
+            f"{config.num_heads} heads of {config.head_dim}, found {query.shape[0]}"
+        )
 
 
 def open_target(path: Path) -> tuple[TargetConfig, StoredTensors]:

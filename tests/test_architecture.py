@@ -4,6 +4,7 @@ import ast
 import importlib
 import itertools
 import statistics
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,7 +35,8 @@ MORE_IMPORTS = {  # one module of a room may import more than the room
     "measure.subjects": {"engine"},
     "measure.roofline": {"model.cost"},
 }
-WITHOUT_TORCH = {"errors", "probe", "investigate", "report", "measure", "cli", ""}  # cli and measure: when a module loads
+WITHOUT_TORCH = {"errors", "probe", "investigate", "report", "measure", "cli", ""}  # while a module loads
+HEAVY = {"torch", "numpy", "transformers", "safetensors", "gguf", "wingbeat.engine", "wingbeat.model"}
 FORBIDDEN_NAMES = {"utils", "util", "common", "core", "helpers", "helper", "misc"}
 
 FILE_LINES, FUNCTION_LINES, FUNCTION_P95, NESTING, ARGUMENTS = 400, 80, 40, 3, 6
@@ -57,6 +59,7 @@ FLAGS = {
         "--prompts", "--limit", "--rounds", "--arms", "--out", "--json", "--temperature", "--seed", "--max-tokens",
         *MODEL_FLAGS, *DRAFT_FLAGS,
     ],
+    "info": ["path", "--json", "--model"],
     "runs": [],
     "runs show": ["path", "--json"],
 }
@@ -133,15 +136,12 @@ def loading_imports(tree: ast.Module) -> Iterator[str]:
 @pytest.mark.parametrize("path", FILES, ids=module_name)
 def test_only_the_rooms_of_the_engine_load_torch(path):
     if room(module_name(path)) in WITHOUT_TORCH:
-        heavy = {"torch", "numpy", "transformers", "safetensors", "gguf", "wingbeat.engine", "wingbeat.model"}
-        loaded = [name for name in loading_imports(parse(path)) if any(within(name, one) for one in heavy)]
-        assert not loaded, f"{module_name(path)} imports {loaded} when it loads; import it in the function that needs it"
+        loaded = [name for name in loading_imports(parse(path)) if any(within(name, one) for one in HEAVY)]
+        assert not loaded, f"{module_name(path)} loads {loaded}; import it in the function that needs it"
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if room(module_name(path)) == "probe"], ids=module_name)
 def test_probes_load_only_the_standard_library(path):
-    import sys
-
     outside = {name.partition(".")[0] for name in loading_imports(parse(path))} - sys.stdlib_module_names
     assert outside <= {"wingbeat"}
 

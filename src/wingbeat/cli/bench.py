@@ -14,8 +14,8 @@ from wingbeat.cli.display import progress_bar, show
 
 def bench(
     prompts: Annotated[Path | None, typer.Option(help="Question file (JSON lines with turns).")] = None,
-    limit: Annotated[int | None, typer.Option(help="Prompts to use, spread over their categories.")] = None,
-    rounds: Annotated[int, typer.Option(help="How often each prompt meets every arm.")] = 1,
+    limit: Annotated[int | None, typer.Option(min=1, help="Prompts to use, spread over their categories.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each prompt meets every arm.")] = 1,
     arms: Annotated[str | None, typer.Option(help="Such as plain,ngram,eagle3:4 (drafter:steps:topk:nodes).")] = None,
     out: Annotated[Path, typer.Option(help="Record to write (.json), or the folder for it.")] = Path("wingbeat-runs"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as one JSON document at the end.")] = False,
@@ -33,17 +33,17 @@ def bench(
 ) -> None:
     """Compare plain decoding with speculation: speed, cost of a cycle, acceptance, and equality of the outputs."""
     from wingbeat.engine.request import SamplingParams
-    from wingbeat.engine.settings import DraftSettings
     from wingbeat.measure import runner, workload
     from wingbeat.measure.subjects import EngineSubject
 
     questions = workload.read(prompts) if prompts else workload.bundled()
     questions = questions if limit is None else questions.take(limit)
     path = runner.new_path(out, "bench")
-    defaults = DraftSettings(steps=steps, topk=topk, nodes=nodes)
+    defaults = options.draft(None, steps, topk, nodes)
+    named = options.arms(arms, defaults) if arms else None
     params = SamplingParams(temperature=temperature, seed=seed, max_tokens=max_tokens)
     llm = options.load(model, head, dtype, device, context)
-    chosen = options.arms(llm, arms, defaults)
+    chosen = named or options.arms("plain,ngram,eagle3" if llm.head else "plain,ngram", defaults)
     plan = runner.Plan(questions, tuple(chosen), rounds)
     requested = {**llm.requested, "draft": asdict(defaults), "arms": arms, **asdict(params)}
     record = plan.record("bench", requested)

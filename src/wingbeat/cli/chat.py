@@ -35,11 +35,12 @@ def chat(
     """Talk with the model; what was said before is kept."""
     from wingbeat.engine.request import SamplingParams
 
+    settings = options.draft(drafter, steps, topk, nodes)
     params = SamplingParams(
         temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed, max_tokens=max_tokens
     )
     llm = options.load(model, head, dtype, device, context)
-    llm.use(options.draft(llm, drafter, steps, topk, nodes))
+    options.use(llm, drafter, settings)
     if sys.stdin.isatty():
         import readline  # noqa: F401 - gives input() its line editing
 

@@ -34,13 +34,14 @@ def generate(
     """Generate text from a prompt, printed as it comes."""
     from wingbeat.engine.request import SamplingParams
 
+    settings = options.draft(drafter, steps, topk, nodes)
     params = SamplingParams(
         temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed, max_tokens=max_tokens,
         stop=tuple(stop or ()), ignore_eos=ignore_eos,
     )
     text = sys.stdin.read().removesuffix("\n") if prompt == "-" else prompt
     llm = options.load(model, head, dtype, device, context)
-    llm.use(options.draft(llm, drafter, steps, topk, nodes))
+    options.use(llm, drafter, settings)
     for piece in llm.stream(text, params, raw=raw):
         print(piece, end="", flush=True)
     print()

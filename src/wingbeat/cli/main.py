@@ -11,11 +11,13 @@ from wingbeat.cli import runs
 from wingbeat.cli.bench import bench
 from wingbeat.cli.chat import chat
 from wingbeat.cli.generate import generate
+from wingbeat.cli.info import info
 from wingbeat.errors import InterruptedRunError, UsageError, WingbeatError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command()(generate)
 app.command()(chat)
+app.command()(info)
 app.command()(bench)
 app.add_typer(runs.app, name="runs")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,11 +18,13 @@ Model = Annotated[
     str | None, typer.Option(help="Hugging Face directory, hub id or .gguf file; without it the default model.")
 ]
 Head = Annotated[Path | None, typer.Option(help="EAGLE-3 draft head to use.")]
-Drafter = Annotated[str | None, typer.Option(help="none, ngram or eagle3; without it eagle3 if there is a head.")]
+Drafter = Annotated[
+    Literal["none", "ngram", "eagle3"] | None, typer.Option(help="How to draft; without it eagle3 if there is a head.")
+]
 Steps = Annotated[int, typer.Option(help="Tokens drafted one after the other.")]
 Topk = Annotated[int, typer.Option(help="Branches of a drafted node; 1 drafts a chain, more a tree (eagle3).")]
 Nodes = Annotated[int | None, typer.Option(help="Drafted tokens that verify looks at; by default as many as fit.")]
-Dtype = Annotated[str, typer.Option(help="bfloat16, float32 or float16.")]
+Dtype = Annotated[Literal["bfloat16", "float32", "float16"], typer.Option(help="Precision of weights and cache.")]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Context = Annotated[int | None, typer.Option(help="Most prompt and output tokens together.")]
 Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
@@ -47,22 +49,26 @@ def load(model: str | None, head: Path | None, dtype: str, device: str, context:
     return LLM(model, head=str(head) if head else None, dtype=dtype, device=device, limits=limits)
 
 
-def draft(llm: LLM, drafter: str | None, steps: int, topk: int, nodes: int | None) -> DraftSettings:
-    """The drafting asked for, with the engine's own choice of drafter where none was named."""
+def draft(drafter: str | None, steps: int, topk: int, nodes: int | None) -> DraftSettings:
+    """The drafting asked for; eagle3 for now where no drafter was named (see `use`)."""
     from wingbeat.engine.settings import DraftSettings
 
-    return DraftSettings(drafter=drafter or llm.draft.drafter, steps=steps, topk=topk, nodes=nodes)
+    return DraftSettings(drafter=drafter or "eagle3", steps=steps, topk=topk, nodes=nodes)
 
 
-def arms(llm: LLM, names: str | None, defaults: DraftSettings) -> dict[str, DraftSettings]:
+def use(llm: LLM, drafter: str | None, settings: DraftSettings) -> None:
+    """Drafts by `settings`, with the engine's own choice of drafter where none was named."""
+    llm.use(settings if drafter else replace(settings, drafter=llm.draft.drafter))
+
+
+def arms(names: str, defaults: DraftSettings) -> dict[str, DraftSettings]:
     """Arms by name, from names like "plain,ngram,eagle3:4,eagle3:6:4:16" (drafter[:steps[:topk[:nodes]]]).
 
-    What a name leaves out is as in `defaults`; no names: plain, ngram, and eagle3 where there is a head.
+    What a name leaves out is as in `defaults`.
     """
-    wanted = names or ("plain,ngram,eagle3" if llm.head else "plain,ngram")
-    chosen = [_arm(name.strip(), defaults) for name in wanted.split(",")]
+    chosen = [_arm(name.strip(), defaults) for name in names.split(",")]
     if len(chosen) != len(dict(chosen)):
-        raise UsageError(f"an arm is named twice in {wanted!r}")
+        raise UsageError(f"an arm is named twice in {names!r}")
     return dict(chosen)
 
 

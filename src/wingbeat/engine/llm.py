@@ -7,17 +7,21 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from wingbeat.engine.drafters.base import Drafter
 from wingbeat.engine.drafters.eagle3 import Eagle3Drafter
 from wingbeat.engine.drafters.ngram import NgramDrafter
 from wingbeat.engine.drafters.none import NoDrafter
 from wingbeat.engine.engine import Engine
+from wingbeat.engine.kv_cache import KVCache
 from wingbeat.engine.observe import Observer, Unobserved
 from wingbeat.engine.request import Completion, Request, SamplingParams
 from wingbeat.engine.settings import DraftSettings, Limits
 from wingbeat.engine.tokenizer import Prompt, Tokenizer
 from wingbeat.errors import UsageError
+from wingbeat.model.attention import causal_mask
+from wingbeat.model.layers import ForwardInputs
 from wingbeat.model.weights import load_head, load_target, locate_model
 
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32, "float16": torch.float16}
@@ -137,6 +141,18 @@ class LLM:
                     shown = ready
         finally:
             self.engine.abort(request)
+
+    @torch.inference_mode()
+    def logits(self, tokens: Sequence[int]) -> Tensor:
+        """What the target makes of one forward over all of `tokens`: the next token's logits, [V] float32."""
+        like = self.target.embed_tokens.weight
+        config, size = self.target.config, len(tokens)
+        cache = KVCache(config.num_layers, (1, config.num_kv_heads, size, config.head_dim), like).rows(0, 1)
+        starts = torch.zeros(1, dtype=torch.int64, device=like.device)
+        mask = causal_mask(starts, size, size)
+        positions = torch.arange(size, device=like.device)[None]
+        inputs = ForwardInputs(torch.tensor([list(tokens)], device=like.device), positions, starts, mask)
+        return self.target.logits(self.target(inputs, cache).hidden[0, -1]).float()
 
     def _request(self, prompt: Prompt, params: SamplingParams, raw: bool) -> Request:
         tokens = self.tokenizer.encode(prompt, raw)

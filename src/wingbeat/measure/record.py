@@ -21,6 +21,7 @@ from typing import Any
 from wingbeat.errors import CorruptError, NotFoundError, StorageError, UnsupportedError
 
 SCHEMA = 1
+PLAIN = "plain"  # the name of the arm that drafts nothing; the others are compared with it
 
 
 @dataclass
@@ -74,8 +75,23 @@ class ArmFacts:
 
 
 @dataclass
+class Difference:
+    """Where an output first leaves the plain arm's.
+
+    position: index of the output token; gap: how far apart the target's logits of the two tokens are there (None: not
+    measured, as where outputs are sampled).
+    """
+
+    position: int
+    gap: float | None
+
+
+@dataclass
 class Round:
-    """One prompt, run on every arm in `order`. A warm-up round is kept, and left out of every figure."""
+    """One prompt, run on every arm in `order`. A warm-up round is kept, and left out of every figure.
+
+    differences: for each arm beside the plain one, an entry for every output that is another than the plain arm's.
+    """
 
     prompt: str
     category: str
@@ -83,6 +99,7 @@ class Round:
     warmup: bool
     order: list[str]
     arms: dict[str, ArmFacts]
+    differences: dict[str, list[Difference]]
 
 
 @dataclass
@@ -172,7 +189,9 @@ def _launch(launch: dict[str, Any]) -> Launch:
 
 
 def _round(entry: dict[str, Any]) -> Round:
-    return Round(**{**entry, "arms": {name: _arm(facts) for name, facts in entry["arms"].items()}})
+    arms = {name: _arm(facts) for name, facts in entry["arms"].items()}
+    differences = {name: [Difference(**one) for one in found] for name, found in entry["differences"].items()}
+    return Round(**{**entry, "arms": arms, "differences": differences})
 
 
 def _arm(facts: dict[str, Any]) -> ArmFacts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 from wingbeat import probe
 from wingbeat.errors import InterruptedRunError, UsageError
-from wingbeat.measure.record import Launch, Round, RunRecord, save
+from wingbeat.measure.record import PLAIN, ArmFacts, Difference, Launch, Round, RunRecord, save
 from wingbeat.measure.subjects import Subject
 from wingbeat.measure.workload import Prompt, Workload
 
@@ -81,13 +81,35 @@ def measure(
             progress(turn)
     except KeyboardInterrupt as stop:
         done = len(launch.rounds)
-        kept = f"the record is {path}" if path.exists() else "nothing to save yet"
+        if done:
+            save(record, path)  # once more, as it may be the saving that was stopped
+        kept = f"the record is {path}" if done else "nothing to save yet"
         raise InterruptedRunError(f"stopped after {done} of {len(plan)} rounds; {kept}") from stop
 
 
 def _round(subject: Subject, turn: Turn) -> Round:
-    facts = {arm: subject.run(arm, [turn.prompt.text]) for arm in turn.order}
-    return Round(turn.prompt.id, turn.prompt.category, turn.repeat, turn.warmup, list(turn.order), facts)
+    prompt, order = turn.prompt, list(turn.order)
+    arms = {arm: subject.run(arm, [prompt.text]) for arm in order}
+    others = [arm for arm in order if arm != PLAIN and PLAIN in arms]
+    differences = {arm: _differences(subject, prompt.text, arms[arm], arms[PLAIN]) for arm in others}
+    return Round(prompt.id, prompt.category, turn.repeat, turn.warmup, order, arms, differences)
+
+
+def _differences(subject: Subject, prompt: str, ours: ArmFacts, plain: ArmFacts) -> list[Difference]:
+    found = []
+    for one, other in zip(ours.requests, plain.requests, strict=True):
+        if one.tokens != other.tokens:
+            at = first_difference(one.tokens, other.tokens)
+            rivals = one.tokens[at : at + 1] + other.tokens[at : at + 1]
+            gap = subject.gap(prompt, other.tokens[:at], rivals) if len(rivals) == 2 else None
+            found.append(Difference(at, gap))
+    return found
+
+
+def first_difference(ours: Sequence[int], theirs: Sequence[int]) -> int:
+    """The first index at which two different sequences differ (the shorter one's length if it is a prefix)."""
+    pairs = zip(ours, theirs, strict=False)
+    return next((index for index, (a, b) in enumerate(pairs) if a != b), min(len(ours), len(theirs)))
 
 
 def new_path(out: Path, kind: str) -> Path:

@@ -12,11 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from wingbeat.measure.record import ArmFacts, CycleColumns, Round, RunRecord
+from wingbeat.measure.record import PLAIN, ArmFacts, CycleColumns, Round, RunRecord
 
-PLAIN = "plain"
 SAME_WITHIN = 0.02
 LEVEL = 0.05
+# Logits closer than this can change places where a forward rounds differently; between 16 and 32 neighbouring bfloat16
+# numbers are 0.125 apart.
+NEAR_TIE = {"float32": 1e-3, "bfloat16": 0.5, "float16": 0.1}
 
 
 @dataclass(frozen=True)
@@ -44,20 +46,18 @@ class Acceptance:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Where an output first leaves the plain one: prompt id and the index of the output token."""
-
-    prompt: str
-    position: int
-
-
-@dataclass(frozen=True)
 class Identity:
-    """How many of the compared outputs equal the plain arm's, and the earliest difference of each of the others."""
+    """How many of the compared outputs equal the plain arm's, and what is known of the others' first differences.
+
+    gap: the largest logit gap at one of them (None: there are none, or not all were measured). near_ties: whether all
+    are near ties. worst: prompt id and output position of the largest or an unmeasured gap.
+    """
 
     same: int
     compared: int
-    differences: tuple[Difference, ...]
+    gap: float | None
+    near_ties: bool
+    worst: tuple[str, int] | None
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,8 @@ def verdict(ratios: Mapping[str, Sequence[float]]) -> Verdict:
 def summarise(record: RunRecord) -> list[ArmSummary]:
     """The figures of every arm that has at least one round with a cycle in it; warm-up left out."""
     rounds = [entry for entry in record.measured() if all(len(facts.cycles) for facts in entry.arms.values())]
-    greedy = not record.requested.get("temperature")
-    return [_summary(arm, rounds, greedy) for arm in record.arms] if rounds else []
+    tie = None if record.requested.get("temperature") else NEAR_TIE.get(str(record.requested.get("dtype")), 0.0)
+    return [_summary(arm, rounds, tie) for arm in record.arms] if rounds else []
 
 
 def cycle_ms(facts: ArmFacts) -> dict[str, float]:
@@ -179,7 +179,7 @@ def _flat(column: list[list[int]]) -> list[int]:
     return [value for row in column for value in row]
 
 
-def _summary(arm: str, rounds: list[Round], greedy: bool) -> ArmSummary:
+def _summary(arm: str, rounds: list[Round], tie: float | None) -> ArmSummary:
     facts = [entry.arms[arm] for entry in rounds]
     cycles: list[CycleColumns] = [entry.cycles for entry in facts]
     parts = [cycle_ms(entry) for entry in facts]
@@ -194,11 +194,11 @@ def _summary(arm: str, rounds: list[Round], greedy: bool) -> ArmSummary:
             [drafted for c in cycles for drafted in _flat(c.drafted)],
             [accepted for c in cycles for accepted in _flat(c.accepted)],
         ),
-        against_plain=_against_plain(arm, rounds, greedy) if compare else None,
+        against_plain=_against_plain(arm, rounds, tie) if compare else None,
     )
 
 
-def _against_plain(arm: str, rounds: list[Round], greedy: bool) -> AgainstPlain:
+def _against_plain(arm: str, rounds: list[Round], tie: float | None) -> AgainstPlain:
     speed_ups: dict[str, list[float]] = defaultdict(list)
     verify, whole = [], []
     for entry in rounds:
@@ -212,24 +212,20 @@ def _against_plain(arm: str, rounds: list[Round], greedy: bool) -> AgainstPlain:
         verify_ratio=spread(verify) if verify else None,
         break_even=spread(whole),
         verdict=verdict(speed_ups),
-        identity=_identity(arm, rounds) if greedy else None,
+        identity=None if tie is None else _identity(arm, rounds, tie),
     )
 
 
-def _identity(arm: str, rounds: list[Round]) -> Identity:
-    same, differences = 0, []
-    for entry in rounds:
-        for ours, plain in zip(entry.arms[arm].requests, entry.arms[PLAIN].requests, strict=True):
-            if ours.tokens == plain.tokens:
-                same += 1
-            else:
-                differences.append(Difference(entry.prompt, first_difference(ours.tokens, plain.tokens)))
-    return Identity(same, same + len(differences), tuple(differences))
-
-
-def first_difference(ours: Sequence[int], theirs: Sequence[int]) -> int:
-    """The first index at which two different sequences differ (the shorter one's length if it is a prefix)."""
-    for index, (a, b) in enumerate(zip(ours, theirs, strict=False)):
-        if a != b:
-            return index
-    return min(len(ours), len(theirs))
+def _identity(arm: str, rounds: list[Round], tie: float) -> Identity:
+    """tie: the largest gap that still counts as a near tie."""
+    compared = sum(len(entry.arms[arm].requests) for entry in rounds)
+    found = [
+        (math.inf if difference.gap is None else difference.gap, entry.prompt, difference.position)
+        for entry in rounds
+        for difference in entry.differences[arm]
+    ]
+    if not found:
+        return Identity(compared, compared, None, True, None)
+    gap, prompt, position = max(found)
+    known = None if math.isinf(gap) else gap
+    return Identity(compared - len(found), compared, known, gap <= tie, (prompt, position))

@@ -26,6 +26,9 @@ class Subject(Protocol):
     def run(self, arm: str, prompts: Sequence[str]) -> ArmFacts:
         """Runs the prompts, all at once, on `arm`."""
 
+    def gap(self, prompt: str, output: Sequence[int], rivals: Sequence[int]) -> float | None:
+        """How far apart the logits of two rival tokens are after prompt and `output`; None where that means nothing."""
+
 
 class EngineSubject:
     """An engine whose arms differ in how they draft; target and head are loaded once."""
@@ -50,9 +53,19 @@ class EngineSubject:
         requests = [RequestFacts.of(len(output.prompt_tokens), output.tokens, output.finish) for output in outputs]
         return ArmFacts(seconds, observer.prefill_ms, requests, observer.columns)
 
+    def gap(self, prompt: str, output: Sequence[int], rivals: Sequence[int]) -> float | None:
+        """From one forward over all of it; None where tokens are sampled, as logits alone decide nothing there."""
+        if not self.params.is_greedy:
+            return None
+        logits = self.llm.logits([*self.llm.tokenizer.encode(prompt), *output])
+        return abs(float(logits[rivals[0]] - logits[rivals[1]]))
+
     def _switch(self, arm: str) -> None:
         if self.llm.draft != self.arms[arm]:
             self.llm.use(self.arms[arm])
+
+
+PREFILL_MS = 10.0  # what a script's prefill takes
 
 
 @dataclass(frozen=True)
@@ -85,10 +98,10 @@ class FakeCycle:
 class FakeSubject:
     """Runs scripts on a clock of its own: the same figures on every machine, at once."""
 
-    def __init__(self, arms: Mapping[str, FakeArm], max_tokens: int = 32, prefill_ms: float = 10.0) -> None:
+    def __init__(self, arms: Mapping[str, FakeArm], max_tokens: int = 32, logit_gap: float = 0.125) -> None:
         self.arms = dict(arms)
         self.max_tokens = max_tokens
-        self.prefill_ms = prefill_ms
+        self.logit_gap = logit_gap
 
     def effective(self, arm: str) -> dict[str, Any]:
         """The script."""
@@ -101,10 +114,14 @@ class FakeSubject:
         requests = [self._request(self.arms[arm], prompt, clock, observer) for prompt in prompts]
         return ArmFacts(clock.now, observer.prefill_ms, requests, observer.columns)
 
+    def gap(self, prompt: str, output: Sequence[int], rivals: Sequence[int]) -> float | None:
+        """The same everywhere."""
+        return self.logit_gap
+
     def _request(self, arm: FakeArm, prompt: str, clock: FakeClock, observer: TimingObserver) -> RequestFacts:
         prompt_tokens = len(prompt.split())
         with observer.phase("prefill"):
-            clock.advance(self.prefill_ms / 1000)
+            clock.advance(PREFILL_MS / 1000)
         made = 0
         for accepted in cycle(arm.accepted):
             if made >= self.max_tokens:

@@ -137,25 +137,29 @@ def _too_few(smallest: float) -> str:
 
 
 def _outputs(record: RunRecord, arms: Sequence[ArmSummary]) -> list[str]:
+    """Whether speculation changed what came out."""
     compared = [(arm.arm, arm.against_plain.identity) for arm in arms if arm.against_plain]
     if not any(identity for _, identity in compared):
         return []
-    lines = [_difference(arm, identity) for arm, identity in compared if identity and identity.differences]
-    if not lines:
-        return ["All outputs are identical to plain decoding, token for token."]
-    if record.requested.get("dtype") != "float32":
-        lines.append(
-            f"In {record.requested.get('dtype')} a wider forward rounds differently, and two nearly equal logits can "
-            "change places; this run did not measure how near they were. With --dtype float32 outputs are identical."
+    lines = [
+        _difference(arm, identity, str(record.requested.get("dtype")))
+        for arm, identity in compared
+        if identity and identity.worst
+    ]
+    return lines or ["All outputs are identical to plain decoding, token for token."]
+
+
+def _difference(arm: str, identity: Identity, dtype: str) -> str:
+    others = identity.compared - identity.same
+    text = f"{arm}: {identity.same} of {identity.compared} outputs are identical to plain; "
+    if identity.near_ties:
+        return text + (
+            f"the other {others} first differ at a near tie (logits of the two tokens at most {identity.gap:.3g} "
+            f"apart), where {dtype} rounds a wider forward the other way."
         )
-    else:
-        lines.append("In float32 outputs must be identical: this is a fault, please report it with the record.")
-    return lines
-
-
-def _difference(arm: str, identity: Identity) -> str:
-    first = min(identity.differences, key=lambda difference: difference.position)
-    return (
-        f"{arm}: {identity.same} of {identity.compared} outputs are identical to plain; the others leave it at output "
-        f"token {first.position + 1} (prompt {first.prompt}) or later."
+    prompt, position = identity.worst or ("?", 0)
+    gap = "were not compared" if identity.gap is None else f"are {identity.gap:.3g} apart, which is no near tie"
+    return text + (
+        f"of the other {others}, one differs at output token {position + 1} of prompt {prompt}, where the logits of "
+        f"the two tokens {gap}: it may not be lossless. If it differs with --dtype float32 too, it is a fault."
     )

@@ -1,0 +1,119 @@
+"""The command line as a person meets it: in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from wingbeat.measure.runner import Plan, measure
+from wingbeat.measure.subjects import FakeArm, FakeSubject
+from wingbeat.measure.workload import bundled
+
+WINGBEAT = [sys.executable, "-c", "from wingbeat.cli.main import main; main()"]
+
+
+def wingbeat(*arguments, text=None, **changes):
+    return subprocess.run(
+        [*WINGBEAT, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=120, **changes
+    )
+
+
+@pytest.fixture
+def record(tmp_path):
+    arms = {"plain": FakeArm(20.0), "ngram": FakeArm(24.0, drafted=4, accepted=(3, 1))}
+    plan = Plan(bundled().take(8), tuple(arms))
+    path = tmp_path / "run.json"
+    measure(plan.record("bench", {"temperature": 0.0}), FakeSubject(arms), plan, path)
+    return path
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["bench", "--help"], ["runs", "show"]])
+def test_help_and_record_commands_start_fast_and_without_torch(arguments, record):
+    arguments = [*arguments, str(record)] if arguments == ["runs", "show"] else arguments
+    code = (
+        "import atexit, sys; from wingbeat.cli.main import main;"
+        "heavy = {'torch', 'numpy', 'transformers', 'safetensors', 'gguf'};"
+        "atexit.register(lambda: print('HEAVY', heavy & set(sys.modules), file=sys.stderr)); main()"
+    )
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+        times.append(time.perf_counter() - start)
+        assert done.returncode == 0, done.stderr
+        assert "HEAVY set()" in done.stderr
+    assert min(times) < 0.5
+
+
+def test_importing_wingbeat_imports_no_torch():
+    code = "import sys, wingbeat; wingbeat.errors; assert 'torch' not in sys.modules; assert 'LLM' in dir(wingbeat)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["bench", "--nonsense"], 2, "No such option: --nonsense"),
+        (["fly"], 2, "fly"),
+        (["generate"], 2, "prompt"),
+        (["generate", "x", "--max-tokens", "many"], 2, "Invalid value for '--max-tokens'"),
+        (["generate", "x", "--temperature", "-1"], 2, "temperature must be 0 or more"),
+        (["generate", "x", "--model", "/no/such/model"], 1, "/no/such/model"),
+        (["generate", "x", "--head", "/no/such/head"], 1, "no draft head at /no/such/head"),
+        (["generate", "x", "--drafter", "owl"], 2, "Invalid value for '--drafter'"),
+        (["generate", "x", "--dtype", "int3"], 2, "Invalid value for '--dtype'"),
+        (["generate", "x", "--steps", "0"], 2, "must be at least 1"),
+        (["generate", "-"], 2, "the prompt is empty"),
+        (["chat", "--model", "/no/such/model"], 1, "/no/such/model"),
+        (["bench", "--prompts", "/no/such/file"], 1, "cannot read the prompts /no/such/file"),
+        (["bench", "--limit", "0"], 2, "Invalid value for '--limit'"),
+        (["bench", "--arms", "plain,owl"], 2, "unknown drafter 'owl'"),
+        (["bench", "--arms", "plain,eagle3:x"], 2, "cannot read the arm 'eagle3:x'"),
+        (["bench", "--arms", "plain,plain"], 2, "named twice"),
+        (["bench", "--rounds", "0"], 2, "Invalid value for '--rounds'"),
+        (["bench", "--temperature", "-1"], 2, "temperature must be 0 or more"),
+        (["runs", "show", "/no/such/record"], 1, "cannot read the record /no/such/record"),
+    ],
+)
+def test_bad_input_is_one_clear_message_and_an_exit_code(arguments, code, message, tmp_path):
+    done = wingbeat(*arguments, text="", cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_errors_of_our_own_are_one_line(tmp_path):
+    done = wingbeat("runs", "show", tmp_path)
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("wingbeat: ")
+
+
+def test_no_command_prints_the_help():
+    done = wingbeat()
+    assert "Commands:" in done.stdout + done.stderr
+
+
+def test_a_saved_run_is_shown_with_its_figures_last(record):
+    done = wingbeat("runs", "show", record, "--json")
+    assert "tokens per cycle" in done.stdout
+    assert "speculation pays here" in " ".join(done.stdout.split())
+    document = json.loads(done.stdout.splitlines()[-1])
+    assert document["record"] == str(record)
+    assert [arm["arm"] for arm in document["arms"]] == ["plain", "ngram"]
+
+
+def test_output_has_no_colour_in_a_pipe(record):
+    assert "\x1b" not in wingbeat("runs", "show", record).stdout
+    assert "\x1b" not in wingbeat("--help").stdout
+
+
+def test_the_entry_point_is_installed():
+    script = Path(sys.executable).with_name("wingbeat")
+    assert os.access(script, os.X_OK)
+    assert subprocess.run([script, "--version"], capture_output=True, text=True).stdout.startswith("wingbeat 0.")

@@ -1,0 +1,132 @@
+import pytest
+
+from wingbeat.errors import InterruptedRunError, UsageError
+from wingbeat.measure import record as records
+from wingbeat.measure.record import Difference
+from wingbeat.measure.runner import Plan, first_difference, measure, new_path
+from wingbeat.measure.subjects import FakeArm, FakeSubject
+from wingbeat.measure.workload import bundled
+
+ARMS = {"A": FakeArm(20.0), "B": FakeArm(10.0), "C": FakeArm(5.0)}
+
+
+def plan(prompts=4, arms=tuple(ARMS), **changes):
+    return Plan(bundled().take(prompts), arms, **changes)
+
+
+def orders(plan):
+    return ["".join(turn.order) for turn in plan.turns() if not turn.warmup]
+
+
+def test_arms_run_forwards_and_backwards_in_turn():
+    assert orders(plan()) == ["ABC", "CBA", "ABC", "CBA"]
+    assert orders(plan(prompts=2, rounds=2)) == ["ABC", "CBA", "ABC", "CBA"]
+    assert orders(plan(prompts=1, rounds=3, arms=("A", "B"))) == ["AB", "BA", "AB"]
+
+
+def test_a_linear_drift_hits_all_arms_alike():
+    places = dict.fromkeys(ARMS, 0)
+    for index, arm in enumerate("".join(orders(plan(prompts=4)))):
+        places[arm] += index
+    assert len(set(places.values())) == 1
+
+
+def test_every_prompt_meets_every_arm_as_often_as_asked():
+    chosen = plan(prompts=3, rounds=2, warmup=2)
+    turns = list(chosen.turns())
+    assert len(turns) == len(chosen) == 2 + 3 * 2
+    assert [turn.warmup for turn in turns] == [True] * 2 + [False] * 6
+    assert {turn.prompt.id for turn in turns if turn.warmup} == {turns[2].prompt.id}
+    assert [turn.repeat for turn in turns] == [0, 1] + [0, 1] * 3
+
+
+@pytest.mark.parametrize("changes", [{"arms": ()}, {"arms": ("A", "A")}, {"rounds": 0}, {"warmup": -1}])
+def test_a_plan_that_makes_no_sense_is_refused(changes):
+    with pytest.raises(UsageError):
+        plan(**changes)
+
+
+def test_a_run_is_saved_after_every_round_and_marks_its_warm_up(tmp_path):
+    chosen = plan(prompts=2)
+    path = tmp_path / "run.json"
+    run = chosen.record("bench", {"max_tokens": 32})
+    seen = []
+
+    def look(turn):
+        kept = records.load(path)
+        seen.append((len(kept.launches[0].rounds), kept.launches[0].finished, turn.warmup))
+
+    measure(run, FakeSubject(ARMS), chosen, path, look)
+    assert seen == [(1, False, True), (2, False, False), (3, True, False)]
+    launch = run.launches[0]
+    assert launch.rounds[1].order == ["A", "B", "C"]
+    assert set(launch.rounds[1].arms) == set(ARMS)
+    assert launch.effective["B"]["verify_ms"] == 10.0
+    assert launch.fingerprint["python"]["state"] == "value"
+    assert run.requested == {"max_tokens": 32, "rounds": 1, "warmup": 1}
+    assert run.workload["sha256"] == chosen.workload.digest
+    assert [entry.prompt for entry in run.measured()] == [prompt.id for prompt in chosen.workload.prompts]
+
+
+def test_differences_from_the_plain_arm_are_found_and_their_gap_is_asked_for(tmp_path):
+    asked = []
+
+    class Asked(FakeSubject):
+        def gap(self, prompt, output, rivals):
+            asked.append((prompt, list(output), list(rivals)))
+            return 0.3
+
+    arms = {"ngram": FakeArm(10.0, differs_at=3), "plain": FakeArm(20.0), "eagle3": FakeArm(10.0)}
+    chosen = plan(prompts=1, arms=tuple(arms), warmup=0)
+    run = chosen.record("bench", {})
+    measure(run, Asked(arms), chosen, tmp_path / "run.json")
+    done = run.measured()[0]
+    assert done.differences == {"ngram": [Difference(3, 0.3)], "eagle3": []}
+    plain, other = done.arms["plain"].requests[0].tokens, done.arms["ngram"].requests[0].tokens
+    assert asked == [(chosen.workload.prompts[0].text, plain[:3], [other[3], plain[3]])]
+
+
+def test_first_difference():
+    assert first_difference([1, 2, 3], [1, 2, 4]) == 2
+    assert first_difference([1, 2], [1, 2, 4]) == 2
+
+
+class StoppedSubject(FakeSubject):
+    """Ctrl-C in the middle of the run with the given number."""
+
+    def __init__(self, stop_at):
+        super().__init__(ARMS)
+        self.left = stop_at
+
+    def run(self, arm, prompts):
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return super().run(arm, prompts)
+
+
+def test_ctrl_c_keeps_the_finished_rounds_and_says_where(tmp_path):
+    chosen = plan(prompts=4)
+    path = tmp_path / "run.json"
+    with pytest.raises(InterruptedRunError, match=rf"after 2 of 5 rounds; the record is .*{path.name}"):
+        measure(chosen.record("bench", {}), StoppedSubject(stop_at=7), chosen, path)
+    kept = records.load(path)
+    assert [list(entry.arms) for entry in kept.launches[0].rounds] == [["A", "B", "C"], ["A", "B", "C"]]
+    assert not kept.launches[0].finished
+
+
+def test_ctrl_c_before_the_first_round_saves_nothing(tmp_path):
+    chosen = plan()
+    with pytest.raises(InterruptedRunError, match="nothing to save"):
+        measure(chosen.record("bench", {}), StoppedSubject(stop_at=1), chosen, tmp_path / "run.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_records_are_named_after_the_time_and_never_written_over(tmp_path):
+    assert new_path(tmp_path, "bench").parent == tmp_path
+    assert new_path(tmp_path, "bench").match("bench-*.json")
+    named = tmp_path / "mine.json"
+    assert new_path(named, "bench") == named
+    named.write_text("")
+    with pytest.raises(UsageError, match="never written over"):
+        new_path(named, "bench")

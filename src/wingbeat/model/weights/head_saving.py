@@ -42,8 +42,10 @@ def save_head(head: DraftHead, directory: Path, form: str = "eagle3", dtype: tor
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"{directory} cannot be made: {error}") from error
-    replace(directory / "model.safetensors", lambda file: save_file(tensors, file, metadata={"format": "pt"}))
-    replace(directory / "config.json", lambda file: file.write_text(text, "utf-8"))
+    replace({
+        directory / "model.safetensors": lambda file: save_file(tensors, file, metadata={"format": "pt"}),
+        directory / "config.json": lambda file: file.write_text(text, "utf-8"),
+    })
 
 
 def head_tensors(head: DraftHead, dtype: torch.dtype | None, with_embeddings: bool) -> dict[str, Tensor]:
@@ -123,15 +125,19 @@ def _speculators_json() -> dict[str, Any]:
     }
 
 
-def replace(path: Path, write: Callable[[Path], object]) -> None:
-    """Puts what `write` writes in the place of `path` at once: all of it, or the old file. Raises StorageError."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+def replace(writers: dict[Path, Callable[[Path], object]]) -> None:
+    """Puts new files in the place of old ones, once all of them are written. Raises StorageError."""
+    parts = {path: path.with_name(f".{path.name}.{os.getpid()}.part") for path in writers}
+    path = next(iter(parts))
     try:
-        write(part)
-        with part.open("rb+") as file:
-            os.fsync(file.fileno())
-        part.replace(path)
+        for path, write in writers.items():
+            write(parts[path])
+            with parts[path].open("rb+") as file:
+                os.fsync(file.fileno())
+        for path, part in parts.items():
+            part.replace(path)
     except (OSError, SafetensorError) as error:
         raise StorageError(f"{path} could not be written ({error}); what was there before is untouched") from error
     finally:
-        part.unlink(missing_ok=True)
+        for part in parts.values():
+            part.unlink(missing_ok=True)

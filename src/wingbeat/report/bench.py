@@ -121,19 +121,20 @@ def _conclusion(arm: ArmSummary, against: AgainstPlain) -> str:
         "faster": f"speculation pays here, {speed_up:.2f} times plain",
         "slower": f"speculation does not pay here, {speed_up:.2f} times plain",
         "same": f"as fast as plain, within {SAME_WITHIN:.0%}",
-        "cannot tell": f"cannot tell whether speculation pays{_too_few(verdict.smallest)}",
+        "cannot tell": "cannot tell whether speculation pays",
     }[verdict.answer]
     if arm.acceptance is None:
         answer = f"nothing was ever drafted; {answer}"
     return (
-        f"{arm.arm}: {answer} (faster on {verdict.wins} of {verdict.prompts} prompts). A cycle costs as much as "
+        f"{arm.arm}: {answer} (faster on {verdict.wins} of {verdict.prompts} prompts"
+        f"{_too_few(verdict.smallest)}). A cycle costs as much as "
         f"{needed:.2f} plain steps, so it needs {needed:.2f} tokens per cycle to break even; it has "
         f"{arm.tokens_per_cycle:.2f}."
     )
 
 
 def _too_few(smallest: float) -> str:
-    return ", for so few prompts never can (take 6 or more)" if smallest >= LEVEL else ""
+    return "; it takes 6 or more to tell" if smallest >= LEVEL else ""
 
 
 def _outputs(record: RunRecord, arms: Sequence[ArmSummary]) -> list[str]:

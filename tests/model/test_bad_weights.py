@@ -285,6 +285,7 @@ class TestHeads:
             ({"architectures": ["LlamaForCausalLM"], "draft_vocab_size": "absent"}, "not an EAGLE-3 head"),
             ({"parallel_drafting": True}, "parallel drafting"),
             ({"bias": True}, "bias on fc"),
+            ({"eagle_config": {"eh_proj_before_attn": True}}, "projection before attention"),
             ({"attention_bias": True}, "attention_bias"),
             ({"eagle_config": {"use_aux_hidden_state": False}}, "reads no taps"),
             ({"rope_scaling": {"rope_type": "yarn", "factor": 2.0}}, "yarn"),
@@ -357,6 +358,13 @@ class TestSaving:
         assert "model.safetensors could not be written" in said
         assert "untouched" in said
         assert {file.name: file.read_bytes() for file in head.iterdir()} == before
+
+    def test_file_that_cannot_be_replaced(self, head):
+        (head / "config.json").unlink()
+        (head / "config.json").mkdir()
+        with pytest.raises(StorageError, match=r"config\.json could not be written"):
+            save_head(DraftHead.random(HeadConfig.for_target(TargetConfig.tiny(), 40)), head)
+        assert sorted(file.name for file in head.iterdir()) == ["config.json", "model.safetensors"]
 
     def test_directory_that_cannot_be_made(self, tmp_path):
         (tmp_path / "file").write_text("in the way")

@@ -211,6 +211,15 @@ class TestForeignConfigurations:
         edit(path, lambda raw: raw.pop("norm_before_fc"))
         assert load_head(path, target).config.norm_before_fc
 
+    def test_norm_output(self, saved, target):
+        """One name, two meanings (eagle3.md 2.3); and TensorRT-LLM's other name."""
+        path = saved(norm_output=True)
+        config = load_head(path, target).config
+        assert config.norm_output
+        assert any("SpecForge does not" in sentence for sentence in config.assumed)
+        edit(path, lambda raw: (raw.pop("norm_output"), raw["eagle_config"].update(return_hidden_post_norm=True)))
+        assert load_head(path, target).config.norm_output
+
     @pytest.mark.parametrize(("kind", "flag"), [("qwen3", "qk_norm"), ("qwen2", "qkv_bias")])
     def test_speculators_layer_kinds(self, saved, target, kind, flag):
         path = saved("speculators", **{flag: True})

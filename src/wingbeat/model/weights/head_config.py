@@ -100,6 +100,7 @@ class _Reader:
             self.form = "nemo" if architecture(raw, path) == NEMO_ARCHITECTURE else "eagle3"
         self.layer = section(raw, "transformer_layer_config", path) if self.form == "speculators" else raw
         self.eagle = section(raw, "eagle_config", path)
+        self.ours = section(raw, "wingbeat", path).get("tap_ids") == "entry"  # nothing is ambiguous then
 
     def refuse(self) -> None:
         """Raises UnsupportedError for another kind of head, or one that this project's layer would get wrong."""
@@ -112,6 +113,8 @@ class _Reader:
             raise UnsupportedError(f"{self.path}: a draft layer of {self.layer['model_type']!r} is not implemented")
         if self.find("parallel_drafting"):
             raise UnsupportedError(f"{self.path}: parallel drafting (P-EAGLE) is not implemented")
+        if self.find("eh_proj_before_attn"):
+            raise UnsupportedError(f"{self.path}: a projection before attention (eh_proj) is not implemented")
         if self.raw.get("bias"):
             raise UnsupportedError(f"{self.path}: a bias on fc is not implemented")
         if self.find("use_aux_hidden_state") is False:
@@ -162,6 +165,10 @@ class _Reader:
             "qk_norm": bool(self.layer.get("qk_norm", kind == "qwen3")),
         }
         found = {key: self.find(key) for key in FC_FLAGS}
+        if found["norm_output"] is None:
+            found["norm_output"] = self.find("return_hidden_post_norm")  # what TensorRT-LLM calls it
+        if found["norm_output"] and self.form == "eagle3" and not self.ours:
+            self.assumed.append("norm_output: the normed state is fed back, as engines read it (SpecForge does not)")
         if missing := [key for key, value in found.items() if value is None]:
             self.assumed.append(f"{', '.join(missing)} missing: off")
         flags |= {key: bool(value) for key, value in found.items()}
@@ -188,7 +195,7 @@ class _Reader:
             return None
         if not isinstance(ids, list) or not all(isinstance(tap, int) for tap in ids):
             raise MismatchError(f"{self.path}: {TAP_IDS} is {ids!r}, where a list of layers is expected")
-        if section(self.raw, "wingbeat", self.path).get("tap_ids") == "entry":
+        if self.ours:
             return tuple(ids)
         if ids[0] != 1:
             if self.form != "speculators":

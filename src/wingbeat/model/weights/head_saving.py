@@ -137,7 +137,7 @@ def replace(writers: dict[Path, Callable[[Path], object]]) -> None:
         for path, part in parts.items():
             part.replace(path)
     except (OSError, SafetensorError) as error:
-        raise StorageError(f"{path} could not be written ({error}); what was there before is untouched") from error
+        raise StorageError(f"{path} could not be written ({error}); the file that was there is untouched") from error
     finally:
         for part in parts.values():
             part.unlink(missing_ok=True)

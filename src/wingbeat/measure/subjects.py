@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Protocol
@@ -46,7 +46,7 @@ class EngineSubject:
     def run(self, arm: str, prompts: Sequence[str]) -> ArmFacts:
         """Runs the prompts as one batch, through the chat template."""
         self._switch(arm)
-        observer = TimingObserver()
+        observer = TimingObserver(synchronize=_synchronizer(self.llm.target.device.type))
         start = observer.read()
         outputs = self.llm.generate(list(prompts), self.params, observer=observer)
         seconds = observer.read() - start
@@ -63,6 +63,15 @@ class EngineSubject:
     def _switch(self, arm: str) -> None:
         if self.llm.draft != self.arms[arm]:
             self.llm.use(self.arms[arm])
+
+
+def _synchronizer(device: str) -> Callable[[], None] | None:
+    """What waits for the device; None where work is done when the call returns."""
+    if device != "cuda":
+        return None
+    import torch
+
+    return torch.cuda.synchronize
 
 
 PREFILL_MS = 10.0  # what a script's prefill takes

@@ -28,6 +28,8 @@ class CycleFacts:
 
 
 class Observer(Protocol):
+    """Whoever watches the engine."""
+
     def phase(self, name: str) -> AbstractContextManager[object]:
         """Entered when a phase (one of PHASES) begins, left when it ends."""
 

@@ -30,6 +30,8 @@ class ForwardInputs:
 
 
 class RMSNorm(nn.Module):
+    """x / rms(x) * weight over the last axis, with the mean square in float32."""
+
     def __init__(self, size: int, eps: float) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(size))

@@ -23,6 +23,8 @@ class TargetOutput:
 
 
 class Layer(nn.Module):
+    """One decoder layer: attention and MLP, each normed before and added to the residual stream."""
+
     def __init__(self, config: TargetConfig) -> None:
         super().__init__()
         self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)

@@ -108,8 +108,8 @@ def test_differences_are_counted_and_the_worst_is_named(tmp_path):
         return stats.summarise(record)[1].against_plain.identity
 
     assert identity() == stats.Identity(1, 8, 0.25, True, (rounds[3].prompt, 7))
-    rounds[4].differences["ngram"][0].gap = 0.75
-    assert identity() == stats.Identity(1, 8, 0.75, False, (rounds[4].prompt, 7))
+    rounds[4].differences["ngram"][0].gap = 1.25
+    assert identity() == stats.Identity(1, 8, 1.25, False, (rounds[4].prompt, 7))
     rounds[5].differences["ngram"][0].gap = None  # not measured is not a near tie
     assert identity() == stats.Identity(1, 8, None, False, (rounds[5].prompt, 7))
     record.requested["dtype"] = "an unknown type"

@@ -21,7 +21,7 @@ from wingbeat.engine.settings import DraftSettings, Limits
 from wingbeat.engine.tokenizer import Prompt, Tokenizer
 from wingbeat.errors import UsageError
 from wingbeat.model.attention import causal_mask
-from wingbeat.model.layers import ForwardInputs
+from wingbeat.model.layers import ForwardInputs, pack
 from wingbeat.model.weights import load_head, load_target, locate_model
 
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32, "float16": torch.float16}
@@ -59,6 +59,9 @@ class LLM:
         self.head_path = self._find_head(model, head, draft)
         self.target = load_target(path, DTYPES[dtype], device)
         self.head = load_head(self.head_path, self.target) if self.head_path else None
+        self.target.pack()
+        if self.head:
+            pack(self.head)
         self.tokenizer = Tokenizer(path)
         self.context = self._resolve_context(limits)
         self.use(draft or DraftSettings(drafter="eagle3" if self.head else "ngram"))

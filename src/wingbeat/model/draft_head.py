@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from wingbeat.model.attention import KV
 from wingbeat.model.config import HeadConfig
-from wingbeat.model.layers import MLP, Attention, ForwardInputs, RMSNorm, Rotary, randomise
+from wingbeat.model.layers import MLP, Attention, ForwardInputs, Linear, RMSNorm, Rotary, randomise
 
 
 class DraftHead(nn.Module):
@@ -30,7 +29,7 @@ class DraftHead(nn.Module):
         size, eps = config.hidden_size, config.rms_norm_eps
         num_taps = len(config.taps)
         self.embed_tokens = nn.Embedding(config.vocab_size, size)
-        self.fc = nn.Linear(num_taps * config.target_hidden_size, size, bias=False)
+        self.fc = Linear(num_taps * config.target_hidden_size, size, bias=False)
         if config.norm_before_fc:
             self.input_norm = RMSNorm(num_taps * config.target_hidden_size, eps)
         if config.fc_norm:
@@ -41,7 +40,7 @@ class DraftHead(nn.Module):
         self.post_attention_layernorm = RMSNorm(size, eps)
         self.mlp = MLP(config)
         self.norm = RMSNorm(size, eps)
-        self.lm_head = nn.Linear(size, config.draft_vocab_size, bias=False)
+        self.lm_head = Linear(size, config.draft_vocab_size, bias=False)
         self.rotary = Rotary(config.rope, config.head_dim)
         self.register_buffer("draft_to_target", torch.arange(config.draft_vocab_size))
 
@@ -82,4 +81,4 @@ class DraftHead(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden [..., H], before the norm -> logits [..., Vd] over the draft vocabulary."""
-        return F.linear(self.norm(hidden), self.lm_head.weight)
+        return self.lm_head(self.norm(hidden))

@@ -43,6 +43,33 @@ class RMSNorm(nn.Module):
         return self.weight * wide.to(x.dtype)
 
 
+class Linear(nn.Linear):
+    """x @ weight.T + bias. `pack` lays the weights out for the CPU's bfloat16 units, for inference only."""
+
+    packed: Tensor | None = None
+
+    def pack(self) -> None:
+        """Keeps a second, blocked copy of the weights; a product of a few tokens then takes about half the time."""
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(self.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.packed is None:
+            return F.linear(x, self.weight, self.bias)
+        return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
+
+
+def pack(module: nn.Module) -> None:
+    """Packs every `Linear` where that helps (CPU with bfloat16 units, bfloat16 weights); elsewhere does nothing.
+
+    To be called once the weights are final: packed products do not see later changes of them.
+    """
+    linears = [layer for layer in module.modules() if isinstance(layer, Linear)]
+    weights = {(layer.weight.device.type, layer.weight.dtype) for layer in linears}
+    if weights == {("cpu", torch.bfloat16)} and torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        for layer in linears:
+            layer.pack()
+
+
 def inverse_frequencies(rope: RopeConfig, head_dim: int) -> Tensor:
     """The rotary embedding's angle per position, [head_dim / 2] float32, scaled as `rope.kind` says."""
     steps = torch.arange(0, head_dim, 2, dtype=torch.float32, device="cpu") / head_dim
@@ -92,8 +119,8 @@ class Attention(nn.Module):
         super().__init__()
         self.num_heads, self.num_kv_heads, self.head_dim = config.num_heads, config.num_kv_heads, config.head_dim
         rows = (self.num_heads + 2 * self.num_kv_heads) * self.head_dim
-        self.qkv_proj = nn.Linear(input_size, rows, bias=config.qkv_bias)
-        self.o_proj = nn.Linear(self.num_heads * self.head_dim, config.hidden_size, bias=False)
+        self.qkv_proj = Linear(input_size, rows, bias=config.qkv_bias)
+        self.o_proj = Linear(self.num_heads * self.head_dim, config.hidden_size, bias=False)
         self.q_norm = RMSNorm(self.head_dim, config.rms_norm_eps) if config.qk_norm else nn.Identity()
         self.k_norm = RMSNorm(self.head_dim, config.rms_norm_eps) if config.qk_norm else nn.Identity()
 
@@ -114,8 +141,8 @@ class MLP(nn.Module):
 
     def __init__(self, config: TargetConfig | HeadConfig) -> None:
         super().__init__()
-        self.gate_up_proj = nn.Linear(config.hidden_size, 2 * config.intermediate_size, bias=False)
-        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+        self.gate_up_proj = Linear(config.hidden_size, 2 * config.intermediate_size, bias=False)
+        self.down_proj = Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         gate, up = self.gate_up_proj(x).chunk(2, dim=-1)

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from wingbeat.model.attention import KV
 from wingbeat.model.config import TargetConfig
-from wingbeat.model.layers import MLP, Attention, ForwardInputs, RMSNorm, Rotary, randomise
+from wingbeat.model.layers import MLP, Attention, ForwardInputs, Linear, RMSNorm, Rotary, pack, randomise
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Target(nn.Module):
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_layers))
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.rotary = Rotary(config.rope, config.head_dim)
-        self.lm_head = None if config.tie_embeddings else nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.lm_head = None if config.tie_embeddings else Linear(config.hidden_size, config.vocab_size, bias=False)
 
     @classmethod
     def random(cls, config: TargetConfig, seed: int = 0, std: float = 0.2) -> Target:
@@ -82,4 +82,12 @@ class Target(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden [..., H] (after the final norm) -> logits [..., V] in the weights' type."""
-        return F.linear(hidden, self.embed_tokens.weight if self.lm_head is None else self.lm_head.weight)
+        return F.linear(hidden, self.embed_tokens.weight) if self.lm_head is None else self.lm_head(hidden)
+
+    def pack(self) -> None:
+        """Lays the final weights out for quick products of few tokens, where the device can (see `layers.pack`)."""
+        if self.lm_head is None:
+            with torch.device("meta"):
+                self.lm_head = Linear(self.config.hidden_size, self.config.vocab_size, bias=False)
+            self.lm_head.weight = self.embed_tokens.weight
+        pack(self)

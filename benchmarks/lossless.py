@@ -24,10 +24,8 @@ from wingbeat.engine.drafters.scripted import Script, ScriptedDrafter
 from wingbeat.engine.engine import Engine
 from wingbeat.engine.settings import DraftSettings, Limits
 from wingbeat.measure.workload import bundled, read
-from wingbeat.model.attention import causal_mask
 from wingbeat.model.config import HeadConfig
 from wingbeat.model.draft_head import DraftHead
-from wingbeat.model.layers import ForwardInputs
 
 FRAMES = ("{}", "Answer in one sentence. {}", "{} Then explain your answer step by step.")
 NEAR_TIE = {"float32": 1e-3, "bfloat16": 0.5, "float16": 0.1}  # logits; a bfloat16 of 16 to 32 has steps of 0.125
@@ -102,17 +100,10 @@ class Comparison:
             self.path.write_text(json.dumps(self.done))
         return self.done[key]
 
-    @torch.inference_mode()
     def gap(self, tokens: Sequence[int], first: int, second: int) -> float:
         """How far apart the target puts two tokens after `tokens`."""
-        target, size = self.llm.target, len(tokens)
-        starts = torch.zeros(1, dtype=torch.int64)
-        shape = (1, target.config.num_kv_heads, size, target.config.head_dim)
-        cache = (torch.zeros(shape, dtype=target.dtype), torch.zeros(shape, dtype=target.dtype))
-        mask = causal_mask(starts, size, size)
-        inputs = ForwardInputs(torch.tensor([tokens]), torch.arange(size)[None], starts, mask)
-        logits = target.logits(target(inputs, [cache] * target.config.num_layers).hidden[0, -1]).float()
-        return abs(logits[first] - logits[second]).item()
+        logits = self.llm.logits(tokens)
+        return abs(float(logits[first] - logits[second]))
 
     def differences(self, outputs: list[list[int]]) -> list[tuple[int, int, float]]:
         """(prompt, position, logit gap) of every output's first difference from plain decoding."""

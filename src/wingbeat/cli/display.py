@@ -12,15 +12,20 @@ from wingbeat.measure.record import RunRecord
 
 @contextmanager
 def progress_bar(title: str, total: int) -> Iterator[Callable[[str], None]]:
-    """A bar on stderr (nothing where that is no terminal); yields a function to call after each step with its name."""
+    """A bar on stderr (nothing where that is no terminal); yields a function to call after each step with its name.
+
+    It is drawn in those calls alone: a thread that redraws it would run beside what is being measured.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
+    bar = Progress(*parts, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal)
+    with bar:
         task = bar.add_task(title, total=total)
-        yield lambda name: bar.update(task, advance=1, description=f"{title} {name}")
+        bar.refresh()
+        yield lambda name: bar.update(task, advance=1, description=f"{title} {name}", refresh=True)
 
 
 def show(record: RunRecord, path: Path, as_json: bool) -> None:

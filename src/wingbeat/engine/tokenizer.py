@@ -59,5 +59,27 @@ class Tokenizer:
             raise UsageError("this model has no chat template; give text or token ids")
         return list(self._inner.apply_chat_template(messages, add_generation_prompt=True, return_dict=False))
 
+    def continuation(self, text: str) -> list[int]:
+        """Token ids of text that goes on from other text: no begin token."""
+        return list(self._inner(text, add_special_tokens=False)["input_ids"])
+
+    @property
+    def end(self) -> int:
+        """The token that ends an answer. Raises UsageError for a model without one."""
+        if self._inner.eos_token_id is None:
+            raise UsageError("this model names no end token")
+        return int(self._inner.eos_token_id)
+
+    def open_turn(self) -> list[int]:
+        """Token ids of the chat template up to where the user begins to speak: a model goes on with a question."""
+        if self.chat_template is None:
+            raise UsageError("this model has no chat template; give it prompts to answer")
+        place = "\x00question\x00"
+        turn = self._inner.apply_chat_template([{"role": "user", "content": place}], tokenize=False)
+        before, found, _ = str(turn).partition(place)
+        if not found:
+            raise UsageError("this model's chat template hides where the user's turn begins; give it prompts to answer")
+        return self.continuation(before)
+
     def decode(self, tokens: Sequence[int]) -> str:
         return str(self._inner.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False))

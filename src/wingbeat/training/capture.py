@@ -68,7 +68,7 @@ def run_target(target: Target, samples: Sequence[Sample], taps: Sequence[int]) -
     inputs = ForwardInputs(tokens.to(device), positions, starts, attention.causal_mask(starts, width, width))
     shape = (rows, config.num_kv_heads, width, config.head_dim)
     keys, values = torch.empty(2, *shape, dtype=target.dtype, device=device)
-    out = target(inputs, [(keys, values)] * config.num_layers, taps)  # no layer looks back at another's cache: one is enough
+    out = target(inputs, [(keys, values)] * config.num_layers, taps)  # no layer needs another's cache
     tapped, hidden = out.taps.to("cpu", torch.bfloat16), out.hidden.to("cpu", torch.bfloat16)
     return [
         Captured(sample.tokens, sample.mask, tapped[row, :size], hidden[row, :size], sample.greedy)
@@ -196,6 +196,10 @@ def capture(
     """
     if not samples:
         raise UsageError("no text to capture; give conversations with at least one answer")
+    if not taps:
+        raise UsageError("a head needs at least one tap of the target; name the layers whose input it reads")
+    if outside := [tap for tap in taps if not 0 <= tap <= target.config.num_layers]:
+        raise UsageError(f"no tap {outside[0]} in a target of {target.config.num_layers} layers; choose others")
     meta = describe_target(target, taps)
     directory.mkdir(parents=True, exist_ok=True)
     store = CaptureStore.open(directory) if (directory / MANIFEST).exists() else CaptureStore(directory, meta, [])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from typing import cast
+
 import torch
 
-from wingbeat.errors import UsageError
+from wingbeat.errors import MismatchError, UsageError
 from wingbeat.model.config import HeadConfig
 from wingbeat.model.draft_head import DraftHead
 from wingbeat.model.layers import randomise
-from wingbeat.model.target import Target
+from wingbeat.model.target import Layer, Target
 
 KINDS = ("target", "random")
 
@@ -37,8 +40,17 @@ def new_head(target: Target, config: HeadConfig, draft_to_target: torch.Tensor, 
     return head
 
 
+def continue_head(head: DraftHead, taps: tuple[int, ...]) -> DraftHead:
+    """A trained head, made ready to learn on: float32, embeddings frozen. Raises MismatchError for other taps."""
+    if head.config.taps != taps:
+        raise MismatchError(f"the head reads taps {head.config.taps}, the text was captured at {taps}; capture again")
+    head = deepcopy(head).float().train().requires_grad_(True)  # a copy: its embeddings may be the target's own
+    head.embed_tokens.requires_grad_(False)
+    return head
+
+
 def _copy_from(head: DraftHead, target: Target) -> None:
-    last = target.layers[-1]
+    last = cast(Layer, target.layers[-1])
     size = target.config.hidden_size
     taken = last.self_attn.qkv_proj.weight
     given = head.self_attn.qkv_proj.weight

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
@@ -21,10 +22,12 @@ from torch.nn.parallel import DistributedDataParallel
 from wingbeat.errors import UsageError
 from wingbeat.model.draft_head import DraftHead
 from wingbeat.training.acceptance import Acceptance, Tally, held_out
-from wingbeat.training.capture import Captured, length_batches
+from wingbeat.training.capture import Captured, Sample, length_batches
 from wingbeat.training.checkpoint import load_checkpoint, save_checkpoint
 from wingbeat.training.loss import Outcome, Teacher, collate, draft_loss
 
+Item = Captured | Sample
+Fetch = Callable[[Sequence[Any]], list[Captured]]  # what makes a batch's states, when they are not at hand
 WINDOW = 512  # samples among which batches of similar length are formed
 
 
@@ -34,8 +37,8 @@ class TrainSettings:
 
     steps: of training-time test, at the end; step k weighs decay**k. curriculum: (share of the run, steps) pairs from
     which another number of steps holds. The run lasts `epochs` passes, or `minutes` when given; the rate falls to
-    zero by its end. batch_tokens: padded tokens of one process's batch; accumulate: batches a step. held_out: share
-    kept for evaluation. bfloat16: matrix products in it; weights and optimiser stay float32.
+    `floor` (a share of `rate`) by its end. batch_tokens: padded tokens of one process's batch; accumulate: batches a
+    step. held_out: share kept for evaluation. bfloat16: of the matrix products; weights and optimiser stay float32.
     """
 
     steps: int = 7
@@ -43,6 +46,7 @@ class TrainSettings:
     curriculum: tuple[tuple[float, int], ...] = ()
     rate: float = 2e-3
     warmup: float = 0.02
+    floor: float = 0.0
     betas: tuple[float, float] = (0.9, 0.95)
     weight_decay: float = 0.0
     clip: float = 0.5
@@ -61,10 +65,11 @@ class TrainSettings:
             raise UsageError("steps, accumulate, batch tokens and learning rate must be positive")
 
     def rate_at(self, progress: float) -> float:
-        """Learning rate at a share of the run in 0..1: a straight warm-up, then a cosine to zero."""
+        """Learning rate at a share of the run in 0..1: a straight warm-up, then a cosine down to `floor` of it."""
         if progress < self.warmup:
             return self.rate * (progress + 1e-3) / (self.warmup + 1e-3)
-        return self.rate * 0.5 * (1 + math.cos(math.pi * min(1.0, (progress - self.warmup) / (1 - self.warmup))))
+        wave = 0.5 * (1 + math.cos(math.pi * min(1.0, (progress - self.warmup) / (1 - self.warmup))))
+        return self.rate * (self.floor + (1 - self.floor) * wave)
 
     def steps_at(self, progress: float) -> int:
         """Steps of training-time test at a share of the run."""
@@ -76,7 +81,7 @@ class TrainSettings:
 
 @dataclass(frozen=True)
 class Point:
-    """One point of the curves. seconds: training time so far; tokens: text tokens seen by all processes."""
+    """One point of the curves. seconds: spent so far, evaluation included; tokens: of text, seen by all processes."""
 
     step: int
     seconds: float
@@ -104,11 +109,11 @@ class Learner(nn.Module):
 
     def __init__(self, head: DraftHead, teacher: Teacher, bfloat16: bool) -> None:
         super().__init__()
-        self.head, self.teacher, self.bfloat16 = head, teacher, bfloat16
+        self.head, self.teacher, self.is_mixed = head, teacher, bfloat16
 
     def forward(self, samples: Sequence[Captured], weights: Sequence[float]) -> tuple[Tensor, Outcome]:
         device = self.head.fc.weight.device
-        with torch.autocast(device.type, torch.bfloat16, enabled=self.bfloat16):
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.is_mixed):
             outcome = draft_loss(self.head, self.teacher, collate(samples).to(device), weights)
         return outcome.loss, outcome
 
@@ -126,11 +131,16 @@ def epoch_batches(lengths: Sequence[int], batch_tokens: int, seed: int) -> list[
 
 
 class Trainer:
-    """Trains `head` on `samples`. In a process group, each process takes its share of every step's batches."""
+    """Trains `head` on `samples`. In a process group, each process takes its share of every step's batches.
+
+    samples: captured ones, or, with `fetch`, those that it turns into captured ones when their batch comes.
+    """
 
     def __init__(
-        self, head: DraftHead, teacher: Teacher, samples: Sequence[Captured], settings: TrainSettings, directory: Path
+        self, head: DraftHead, teacher: Teacher, samples: Sequence[Item], settings: TrainSettings, directory: Path,
+        fetch: Fetch | None = None,
     ) -> None:
+        self.fetch: Fetch = fetch or list
         kept, tested = held_out(len(samples), settings.held_out)
         self.samples, self.tested = [samples[i] for i in kept], [samples[i] for i in tested]
         self.tested = [sample for sample in self.tested if sample.greedy] or self.tested
@@ -201,23 +211,25 @@ class Trainer:
 
     def train(self, report: Callable[[Point], None] = lambda point: None, stop_after: int | None = None) -> Progress:
         """Runs to the end of the schedule (or `stop_after` steps from now), saving on the way and at the end."""
-        saved = time.monotonic()
+        begin = saved = time.monotonic()
+        before = self.progress.seconds
         remaining = stop_after if stop_after is not None else -1
-        while self._share_fraction() < 1 and remaining != 0:
+        while self._shared_fraction() < 1 and remaining != 0:
             self._step()
             remaining -= 1
+            self.progress.seconds = before + time.monotonic() - begin
             if self.progress.step % self.settings.evaluate_every == 0:
                 self._record(report)
             if time.monotonic() - saved > self.settings.checkpoint_seconds:
                 self.save()
                 saved = time.monotonic()
-        if self._share_fraction() >= 1:
+        if self._shared_fraction() >= 1:
             self._record(report)
         self.save()
         return self.progress
 
-    def _share_fraction(self) -> float:
-        """The first process's clock decides for all."""
+    def _shared_fraction(self) -> float:
+        """Share of the run that is done; the first process's clock decides for all."""
         if self.world > 1 and self.settings.minutes is not None:
             seconds = torch.tensor(self.progress.seconds, dtype=torch.float64)
             distributed.broadcast(seconds, 0)
@@ -225,7 +237,6 @@ class Trainer:
         return self.fraction()
 
     def _step(self) -> None:
-        begin = time.monotonic()
         settings, progress = self.settings, self.progress
         fraction = self.fraction()
         rate = settings.rate_at(fraction)
@@ -243,12 +254,11 @@ class Trainer:
         progress.step += 1
         progress.tokens += sum(self.lengths[i] for batch in batches for i in batch)
         progress.losses.append(total)
-        progress.seconds += time.monotonic() - begin
 
-    def _backward(self, samples: Sequence[Captured], weights: Sequence[float], last: bool) -> float:
+    def _backward(self, samples: Sequence[Item], weights: Sequence[float], last: bool) -> float:
         quiet = self.parallel.no_sync() if self.parallel is not None and not last else nullcontext()
         with quiet:
-            loss, _ = (self.parallel or self.learner)(samples, weights)
+            loss, _ = (self.parallel or self.learner)(self.fetch(samples), weights)
             (loss / self.settings.accumulate).backward()
         return loss.item() / self.settings.accumulate
 
@@ -264,14 +274,14 @@ class Trainer:
             report(point)
 
     @torch.no_grad()
-    def evaluate(self, samples: Sequence[Captured] | None = None) -> Acceptance:
+    def evaluate(self, samples: Sequence[Item] | None = None) -> Acceptance:
         """Acceptance on held-out samples (or the given ones), always at the full number of steps."""
         samples = self.tested if samples is None else samples
         tally = Tally(self.settings.steps)
         weights = [1.0] * self.settings.steps
         batches = length_batches([len(sample.tokens) for sample in samples], self.settings.batch_tokens)
         for batch in batches[self.rank :: self.world]:
-            chosen = [samples[index] for index in batch]
+            chosen = self.fetch([samples[index] for index in batch])
             tally.add(collate(chosen), self.learner(chosen, weights)[1])
         if self.world > 1:
             distributed.all_reduce(tally.counts)

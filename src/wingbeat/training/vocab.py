@@ -37,7 +37,13 @@ def choose_vocab(counts: Tensor, size: int) -> DraftVocab:
     if not counts.sum():
         raise UsageError("no answer tokens to choose a draft vocabulary from; give conversations with answers")
     ids = torch.sort(counts, descending=True, stable=True).indices[:size].sort().values
-    return DraftVocab(ids, (counts[ids].sum() / counts.sum()).item())
+    return coverage_of(counts, ids)
+
+
+def coverage_of(counts: Tensor, ids: Tensor) -> DraftVocab:
+    """A given vocabulary [Vd], and what it covers of counts [V]."""
+    ids = ids.cpu()
+    return DraftVocab(ids, (counts[ids].sum() / counts.sum().clamp(min=1)).item())
 
 
 def teacher_for(target: Target, head: DraftHead, dtype: torch.dtype) -> Teacher:

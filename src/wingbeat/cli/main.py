@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from wingbeat.cli import runs
+from wingbeat.cli import runs, train
 from wingbeat.cli.bench import bench
 from wingbeat.cli.chat import chat
 from wingbeat.cli.generate import generate
@@ -20,6 +20,7 @@ app.command()(chat)
 app.command()(info)
 app.command()(bench)
 app.add_typer(runs.app, name="runs")
+app.add_typer(train.app, name="train")
 
 
 def _version(wanted: bool) -> None:

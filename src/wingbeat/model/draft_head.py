@@ -52,6 +52,14 @@ class DraftHead(nn.Module):
         head.draft_to_target = torch.arange(config.draft_vocab_size) * config.vocab_size // config.draft_vocab_size
         return head.eval().requires_grad_(False)
 
+    @property
+    def device(self) -> torch.device:
+        return self.embed_tokens.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.embed_tokens.weight.dtype
+
     def fuse(self, taps: Tensor) -> Tensor:
         """taps [..., num_taps * target hidden] -> the feature g [..., H] that stands for them."""
         if self.config.norm_before_fc:

@@ -85,7 +85,7 @@ class Target(nn.Module):
         return F.linear(hidden, self.embed_tokens.weight) if self.lm_head is None else self.lm_head(hidden)
 
     def pack(self) -> None:
-        """Lays the final weights out for quick products of few tokens, where the device can (see `layers.pack`)."""
+        """Makes products of few tokens quick, where the device can (see `layers.pack`). Only inference works then."""
         if self.lm_head is None:
             with torch.device("meta"):
                 self.lm_head = Linear(self.config.hidden_size, self.config.vocab_size, bias=False)

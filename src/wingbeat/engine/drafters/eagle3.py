@@ -82,7 +82,7 @@ class Eagle3Drafter:
         self._chunk = limits.prefill_chunk
         columns = context + settings.steps * settings.topk
         shape = (limits.max_batch, config.num_kv_heads, columns, config.head_dim)
-        self._cache = KVCache(1, shape, head.fc.weight)
+        self._cache = KVCache(1, shape, head.embed_tokens.weight)
         self._pending: Rows[_Pending] = Rows()
 
     def begin(self, row: int, history: Sequence[int]) -> None:
@@ -122,14 +122,13 @@ class Eagle3Drafter:
     def _extend(self, first: int, last: int, counts: Sequence[int]) -> Tensor:
         """Runs rows first .. last-1 over their next counts[r] pairs; returns hidden states [R, W, H]."""
         width = max(counts)
-        weight = self.head.fc.weight
-        tokens = torch.zeros(last - first, width, dtype=torch.int64, device=weight.device)
-        taps = weight.new_zeros(last - first, width, weight.shape[1])
+        tokens = torch.zeros(last - first, width, dtype=torch.int64, device=self.head.device)
+        taps = tokens.new_zeros(last - first, width, self.head.fc.in_features, dtype=self.head.dtype)
         for offset, count in enumerate(counts):
             if count:
                 tokens[offset, :count], taps[offset, :count] = self._pending[first + offset].take(count)
         starts = self._cache.starts(first, last)
-        positions = starts[:, None] + torch.arange(width, device=weight.device)
+        positions = starts[:, None] + torch.arange(width, device=tokens.device)
         mask = causal_mask(starts, width, self._cache.reach(first, last, width))
         inputs = ForwardInputs(tokens, positions, starts, mask)
         hidden = self.head(inputs, self.head.fuse(taps), self._cache.rows(first, last)[0])

@@ -23,12 +23,12 @@ from wingbeat import LLM, SamplingParams
 from wingbeat.engine.drafters.scripted import Script, ScriptedDrafter
 from wingbeat.engine.engine import Engine
 from wingbeat.engine.settings import DraftSettings, Limits
+from wingbeat.measure.stats import NEAR_TIE
 from wingbeat.measure.workload import bundled, read
 from wingbeat.model.config import HeadConfig
 from wingbeat.model.draft_head import DraftHead
 
 FRAMES = ("{}", "Answer in one sentence. {}", "{} Then explain your answer step by step.")
-NEAR_TIE = {"float32": 1e-3, "bfloat16": 0.5, "float16": 0.1}  # logits; a bfloat16 of 16 to 32 has steps of 0.125
 DRAFTS = {
     "n-gram": DraftSettings(drafter="ngram"),
     "EAGLE-3 chain": DraftSettings(steps=4),

@@ -120,7 +120,11 @@ def test_a_full_context_is_usable_to_the_last_token(bench):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"temperature": -1}, {"temperature": float("nan")}, {"top_p": 0}, {"top_k": -1}, {"min_p": 2}, {"max_tokens": 0}, {"stop": ("",)}]
+    "wrong",
+    [
+        {"temperature": -1}, {"temperature": float("nan")}, {"top_p": 0}, {"top_k": -1}, {"min_p": 2},
+        {"max_tokens": 0}, {"stop": ("",)},
+    ],
 )
 def test_bad_sampling_parameters(wrong):
     with pytest.raises(UsageError, match=next(iter(wrong)) if "stop" not in wrong else "stop string"):

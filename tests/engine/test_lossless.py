@@ -27,7 +27,9 @@ def test_speculative_equals_plain(bench, prompts, name, limits, params):
 
 
 @pytest.mark.parametrize("family", ["qwen2", "qwen3"])
-@pytest.mark.parametrize("flags", [{"norm_before_residual": True, "norm_before_fc": True}, {"fc_norm": True, "norm_output": True}])
+@pytest.mark.parametrize(
+    "flags", [{"norm_before_residual": True, "norm_before_fc": True}, {"fc_norm": True, "norm_output": True}]
+)
 def test_families_and_head_flags(prompts, family, flags):
     bench = Bench(family, **flags)
     assert bench.run(bench.engine(bench.drafter("tree")), prompts, GREEDY) == bench.plain(prompts, GREEDY)
@@ -98,7 +100,8 @@ def test_matches_a_loop_without_engine(bench):
         shape = (1, config.num_kv_heads, size, config.head_dim)
         caches = [(torch.zeros(shape), torch.zeros(shape)) for _ in range(config.num_layers)]
         starts = torch.zeros(1, dtype=torch.int64)
-        inputs = ForwardInputs(torch.tensor([tokens]), torch.arange(size)[None], starts, causal_mask(starts, size, size))
+        mask = causal_mask(starts, size, size)
+        inputs = ForwardInputs(torch.tensor([tokens]), torch.arange(size)[None], starts, mask)
         hidden = bench.target(inputs, caches).hidden
         tokens.append(int(bench.target.logits(hidden[:, -1]).argmax()))
     assert bench.plain([tokens[:5]], SamplingParams(max_tokens=20)) == [tokens[5:]]

@@ -77,7 +77,7 @@ class OneCycle:
         rows = len(uniforms)
         tree = self.tree
         wide = Tree(
-            *(getattr(tree, name).expand(rows, *getattr(tree, name).shape[1:]) for name in ("tokens", "parents", "depths")),
+            *(getattr(tree, name).expand(rows, -1) for name in ("tokens", "parents", "depths")),
             ancestors=tree.ancestors.expand(rows, -1, -1),
             valid=tree.valid.expand(rows, -1),
             max_depth=tree.max_depth,

@@ -14,6 +14,8 @@ from wingbeat.engine.verify import verify
 from wingbeat.model.attention import causal_mask
 from wingbeat.model.layers import ForwardInputs
 
+CHAIN, TREE = DraftSettings(steps=4), DraftSettings(steps=4, topk=3, nodes=10)
+
 
 def test_grow_derives_depths_and_ancestors():
     tree = Tree.from_lists(torch.tensor([9, 8]), [([1, 2, 3, 4], [0, 0, 2, 3]), ([5], [0])])
@@ -57,12 +59,14 @@ def chain_scores(bench: Bench, history: list[int], path: list[int]) -> torch.Ten
     starts = torch.zeros(1, dtype=torch.int64)
     shape = (1, config.num_kv_heads, size + len(path), config.head_dim)
     caches = [(torch.zeros(shape), torch.zeros(shape)) for _ in range(config.num_layers)]
-    inputs = ForwardInputs(torch.tensor([history[:-1]]), torch.arange(size)[None], starts, causal_mask(starts, size, size))
+    mask = causal_mask(starts, size, size)
+    inputs = ForwardInputs(torch.tensor([history[:-1]]), torch.arange(size)[None], starts, mask)
     features = head.fuse(target(inputs, caches, head.config.taps).taps)
     tokens = history[1:]
     for token in [*path, None]:
         width = len(tokens)
-        block = ForwardInputs(torch.tensor([tokens]), torch.arange(width)[None], starts, causal_mask(starts, width, width))
+        mask = causal_mask(starts, width, width)
+        block = ForwardInputs(torch.tensor([tokens]), torch.arange(width)[None], starts, mask)
         cache = (torch.zeros(shape[0], shape[1], width, shape[3]), torch.zeros(shape[0], shape[1], width, shape[3]))
         hidden = head(block, features, cache)
         if token is not None:
@@ -74,7 +78,7 @@ def chain_scores(bench: Bench, history: list[int], path: list[int]) -> torch.Ten
 
 
 @pytest.mark.parametrize("flags", [{}, {"norm_output": True, "norm_before_residual": True}])
-@pytest.mark.parametrize("settings", [DraftSettings(steps=4), DraftSettings(steps=4, topk=3, nodes=10)], ids=["chain", "tree"])
+@pytest.mark.parametrize("settings", [CHAIN, TREE], ids=["chain", "tree"])
 def test_the_drafted_tree_is_what_plain_forwards_give(settings, flags):
     bench = Bench(**flags)
     history = [3, 1, 4, 1, 5, 9, 2, 6]

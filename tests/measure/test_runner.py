@@ -1,6 +1,6 @@
 import pytest
 
-from wingbeat.errors import InterruptedRunError, UsageError
+from wingbeat.errors import CapacityError, InterruptedRunError, UsageError
 from wingbeat.measure import record as records
 from wingbeat.measure.record import Difference
 from wingbeat.measure.runner import Plan, first_difference, measure, new_path
@@ -130,3 +130,22 @@ def test_records_are_named_after_the_time_and_never_written_over(tmp_path):
     named.write_text("")
     with pytest.raises(UsageError, match="never written over"):
         new_path(named, "bench")
+
+
+def test_a_prompt_that_is_refused_names_the_rounds_that_are_saved(tmp_path):
+    class Refusing(FakeSubject):
+        """Refuses its third prompt."""
+
+        rounds = 0
+
+        def run(self, arm, prompts):
+            self.rounds += 1
+            if self.rounds > 2 * len(ARMS):
+                raise CapacityError("this prompt is too long")
+            return super().run(arm, prompts)
+
+    path, chosen = tmp_path / "run.json", plan()
+    with pytest.raises(CapacityError, match="too long") as refused:
+        measure(chosen.record("bench", {}), Refusing(ARMS), chosen, path)
+    assert refused.value.__notes__ == [f"the 2 rounds before it are in {path}"]
+    assert len(records.load(path).launches[0].rounds) == 2

@@ -45,7 +45,8 @@ def main() -> None:
     try:
         app()
     except WingbeatError as error:
-        print(f"wingbeat: {error}", file=sys.stderr)
+        notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
+        print(f"wingbeat: {error}{notes}", file=sys.stderr)
         sys.exit(_exit_code(error))
 
 

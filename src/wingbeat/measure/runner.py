@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wingbeat import probe
-from wingbeat.errors import InterruptedRunError, UsageError
+from wingbeat.errors import InterruptedRunError, UsageError, WingbeatError
 from wingbeat.measure.record import PLAIN, ArmFacts, Difference, Launch, Round, RunRecord, save
 from wingbeat.measure.subjects import Subject
 from wingbeat.measure.workload import Prompt, Workload
@@ -85,6 +85,10 @@ def measure(
             save(record, path)  # once more, as it may be the saving that was stopped
         kept = f"the record is {path}" if done else "nothing to save yet"
         raise InterruptedRunError(f"stopped after {done} of {len(plan)} rounds; {kept}") from stop
+    except WingbeatError as error:
+        if launch.rounds:
+            error.add_note(f"the {len(launch.rounds)} rounds before it are in {path}")
+        raise
 
 
 def _round(subject: Subject, turn: Turn) -> Round:

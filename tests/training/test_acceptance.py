@@ -16,7 +16,7 @@ def test_a_walk_is_what_an_engine_counts():
     always = walk(torch.full((8,), 3), rows, ends)
     assert always.tolist() == [2, 8]
     mixed = walk(torch.tensor([1, 3, 0, 2, 2, 2, 0, 0]), rows, ends)
-    assert mixed.tolist() == [4, 8]  # from pair 2: 2 tokens, 4: 1, 5: 3, 8: 1, 9: 1 would be 5 cycles
+    assert mixed.tolist() == [5, 8]  # from pair 2: 2 tokens, from 4: 1, from 5: 3, from 8: 1, from 9: 1
 
 
 def test_a_walk_skips_padding_and_starts_anew_in_each_answer():

@@ -73,7 +73,7 @@ def head(
     out: Out = Path("head"),
     model: options.Model = None,
     init: Annotated[str, typer.Option(help="target, random, or a head's directory to go on from.")] = "target",
-    draft_vocab: Annotated[int, typer.Option(min=1, help="Words that the head can propose.")] = 8192,
+    draft_vocab: Annotated[int | None, typer.Option(min=1, help="Words that the head can propose (8192).")] = None,
     taps: Taps = None,
     ttt_steps: Annotated[int, typer.Option(min=1, help="Steps of training-time test.")] = 7,
     decay: Annotated[float, typer.Option(help="Step k of the loss weighs decay^k.")] = 0.8,

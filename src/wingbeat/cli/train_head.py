@@ -22,13 +22,20 @@ if TYPE_CHECKING:
     from wingbeat.training.vocab import DraftVocab
 
 
+DRAFT_VOCAB = 8192
+
+
 @dataclass(frozen=True)
 class Wanted:
-    """The head that was asked for. lengths: tokens an answer and a conversation are cut to (text without shards)."""
+    """The head that was asked for.
+
+    draft_vocab: None keeps the words of a head that training goes on from. lengths: tokens that an answer and a
+    conversation are cut to, for text without shards.
+    """
 
     model: str | None
     init: str
-    draft_vocab: int
+    draft_vocab: int | None
     taps: str | None
     form: str
     device: str
@@ -108,10 +115,14 @@ def _start(
     if wanted.init not in KINDS:
         from wingbeat.model.weights import load_head
 
-        head = continue_head(load_head(Path(wanted.init), target), tuple(taps))
-        vocab = coverage_of(counts, head.draft_to_target)
+        former = load_head(Path(wanted.init), target)
+        if former.config.taps != tuple(taps):
+            raise MismatchError(f"{wanted.init} reads taps {former.config.taps}, not {tuple(taps)}; choose them alike")
+        known = coverage_of(counts, former.draft_to_target)
+        vocab = choose_vocab(counts, wanted.draft_vocab) if wanted.draft_vocab else known
+        head = continue_head(former, target, vocab.ids)
     else:
-        vocab = choose_vocab(counts, min(wanted.draft_vocab, target.config.vocab_size))
+        vocab = choose_vocab(counts, wanted.draft_vocab or min(DRAFT_VOCAB, target.config.vocab_size))
         config = HeadConfig.for_target(target.config, len(vocab.ids), taps=tuple(taps))
         head = new_head(target, config, vocab.ids, wanted.init, seed)
     print(f"draft vocabulary of {len(vocab.ids)} words covers {vocab.coverage:.2%} of the answers", file=sys.stderr)
@@ -122,10 +133,16 @@ def _recipe(wanted: Wanted, source: Sequence[Path], vocab: DraftVocab, trainer: 
     from wingbeat.training.card import Recipe
 
     return Recipe(
-        target=wanted.model or "SmolLM2-135M-Instruct", command=shlex.join(["wingbeat", *sys.argv[1:]]),
+        target=wanted.model or "SmolLM2-135M-Instruct", command=_command(trainer.world),
         text=", ".join(path.name for path in source), initial=wanted.init, coverage=vocab.coverage,
         samples=len(trainer.samples), tokens=sum(trainer.lengths), processes=trainer.world,
     )
+
+
+def _command(processes: int) -> str:
+    """The command line, as one would type it again."""
+    several = ["torchrun", "--no-python", "--nproc-per-node", str(processes)] if processes > 1 else []
+    return shlex.join([*several, "wingbeat", *sys.argv[1:]])
 
 
 def _report(point: Point) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
+import dataclasses
 from typing import cast
 
 import torch
 
-from wingbeat.errors import MismatchError, UsageError
+from wingbeat.errors import UsageError
 from wingbeat.model.config import HeadConfig
 from wingbeat.model.draft_head import DraftHead
 from wingbeat.model.layers import randomise
@@ -35,16 +35,28 @@ def new_head(target: Target, config: HeadConfig, draft_to_target: torch.Tensor, 
             parameter.fill_(1.0)
     if kind == "target":
         _copy_from(head, target)
+    return _trainable(head)
+
+
+@torch.no_grad()
+def continue_head(head: DraftHead, target: Target, draft_to_target: torch.Tensor) -> DraftHead:
+    """A float32 copy of a trained head to train further, for the draft words `draft_to_target` [Vd].
+
+    Output rows of words that it knew are kept; those of new words are the target's.
+    """
+    config = dataclasses.replace(head.config, draft_vocab_size=len(draft_to_target))
+    ids = draft_to_target.to(target.device)
+    output = target.embed_tokens.weight if target.lm_head is None else target.lm_head.weight
+    rows = output.float()
+    rows[head.draft_to_target] = head.lm_head.weight.float()
+    further = DraftHead(config).to(target.device)
+    state = {name: value.float() if value.is_floating_point() else value for name, value in head.state_dict().items()}
+    further.load_state_dict(state | {"lm_head.weight": rows[ids], "draft_to_target": ids})
+    return _trainable(further)
+
+
+def _trainable(head: DraftHead) -> DraftHead:
     head.requires_grad_(True)
-    head.embed_tokens.requires_grad_(False)
-    return head
-
-
-def continue_head(head: DraftHead, taps: tuple[int, ...]) -> DraftHead:
-    """A trained head, made ready to learn on: float32, embeddings frozen. Raises MismatchError for other taps."""
-    if head.config.taps != taps:
-        raise MismatchError(f"the head reads taps {head.config.taps}, the text was captured at {taps}; capture again")
-    head = deepcopy(head).float().train().requires_grad_(True)  # a copy: its embeddings may be the target's own
     head.embed_tokens.requires_grad_(False)
     return head
 

@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import itertools
 import json
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,15 +72,13 @@ def read_conversations(path: Path) -> list[Conversation]:
     """Reads JSON lines (.jsonl, or .gz of it). Raises NotFoundError, or CorruptError naming the line."""
     if not path.exists():
         raise NotFoundError(f"no text at {path}; give a file of JSON lines")
-    found = []
     try:
-        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as stream:
-            for number, line in enumerate(stream, start=1):
-                if line.strip():
-                    found.append(_parse_line(line, f"{path}, line {number}"))
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        data = path.read_bytes()
+        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise CorruptError(f"{path} cannot be read: {error}") from error
-    return found
+    lines = enumerate(text.split("\n"), start=1)  # not splitlines: U+2028 may stand in a string
+    return [_parse_line(line, f"{path}, line {number}") for number, line in lines if line.strip()]
 
 
 def _parse_line(line: str, place: str) -> Conversation:

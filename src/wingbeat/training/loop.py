@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,6 +116,14 @@ class Learner(nn.Module):
         with torch.autocast(device.type, torch.bfloat16, enabled=self.is_mixed):
             outcome = draft_loss(self.head, self.teacher, collate(samples).to(device), weights)
         return outcome.loss, outcome
+
+    @torch.no_grad()
+    def tally(self, batches: Iterable[list[Captured]], steps: int) -> Tally:
+        """Acceptance of a chain of `steps` on some batches."""
+        counts = Tally(steps)
+        for samples in batches:
+            counts.add(collate(samples), self(samples, [1.0] * steps)[1])
+        return counts
 
 
 def epoch_batches(lengths: Sequence[int], batch_tokens: int, seed: int) -> list[list[int]]:
@@ -277,12 +285,9 @@ class Trainer:
     def evaluate(self, samples: Sequence[Item] | None = None) -> Acceptance:
         """Acceptance on held-out samples (or the given ones), always at the full number of steps."""
         samples = self.tested if samples is None else samples
-        tally = Tally(self.settings.steps)
-        weights = [1.0] * self.settings.steps
         batches = length_batches([len(sample.tokens) for sample in samples], self.settings.batch_tokens)
-        for batch in batches[self.rank :: self.world]:
-            chosen = self.fetch([samples[index] for index in batch])
-            tally.add(collate(chosen), self.learner(chosen, weights)[1])
+        mine = (self.fetch([samples[index] for index in batch]) for batch in batches[self.rank :: self.world])
+        tally = self.learner.tally(mine, self.settings.steps)
         if self.world > 1:
             distributed.all_reduce(tally.counts)
             distributed.all_reduce(tally.cycles)

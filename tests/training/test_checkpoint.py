@@ -40,7 +40,7 @@ def test_a_failed_write_keeps_the_old_file(tmp_path):
 def test_resuming_refuses_damage_and_other_runs(target, samples, tmp_path):
     trainer = make_trainer(target, samples, tmp_path)
     assert not trainer.resume()
-    trainer.train(stop_after=2)
+    trainer.train(stop=lambda done: done.step == 2)
     with pytest.raises(MismatchError, match="settings"):
         make_trainer(target, samples, tmp_path, rate=1e-4).resume()
     with pytest.raises(MismatchError, match="samples"):
@@ -67,7 +67,7 @@ def test_accumulated_batches_equal_their_mean_gradient(target, samples, tmp_path
     trainer.optimiser.register_step_pre_hook(
         lambda optimiser, args, kwargs: seen.extend(p.grad.clone() for p in trainer.parameters)
     )
-    trainer.train(stop_after=1)
+    trainer.train(stop=lambda done: done.step == 1)
     for gradient, expected in zip(seen, wanted, strict=True):
         torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-6)
 

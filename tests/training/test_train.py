@@ -34,7 +34,7 @@ def test_a_resumed_run_has_the_curve_of_an_uninterrupted_one(target, samples, tm
     whole = make_trainer(target, samples, tmp_path / "whole", epochs=5, evaluate_every=6)
     curve = whole.train()
     first = make_trainer(target, samples, tmp_path / "parts", epochs=5, evaluate_every=6)
-    first.train(stop_after=7)
+    first.train(stop=lambda done: done.step == 7)
     second = make_trainer(target, samples, tmp_path / "parts", epochs=5, evaluate_every=6)
     assert second.resume()
     resumed = second.train()

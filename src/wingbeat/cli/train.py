@@ -98,13 +98,13 @@ def head(
 ) -> None:
     """Train a draft head and write it with its card; several processes with torchrun."""
     from wingbeat.cli import train_head
-    from wingbeat.training.card import parse_curriculum
     from wingbeat.training.loop import TrainSettings
 
     settings = TrainSettings(
-        steps=ttt_steps, decay=decay, curriculum=parse_curriculum(curriculum), rate=rate, warmup=warmup, floor=floor,
-        clip=clip, batch_tokens=batch_tokens, accumulate=accumulate, epochs=epochs, minutes=minutes, seed=seed,
-        held_out=held_out, evaluate_every=evaluate_every, bfloat16=precision == "bfloat16",
+        steps=ttt_steps, decay=decay, curriculum=TrainSettings.parse_curriculum(curriculum), rate=rate,
+        warmup=warmup, floor=floor, clip=clip, batch_tokens=batch_tokens, accumulate=accumulate, epochs=epochs,
+        minutes=minutes, seed=seed, held_out=held_out, evaluate_every=evaluate_every,
+        bfloat16=precision == "bfloat16",
     )
     wanted = train_head.Wanted(model, init, draft_vocab, taps, form, device, (answer_tokens, longest))
     train_head.run(source, out, wanted, settings, resume)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import shlex
+import signal
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wingbeat.cli import train_text
-from wingbeat.errors import MismatchError, UsageError
+from wingbeat.errors import InterruptedRunError, MismatchError, UsageError
 
 if TYPE_CHECKING:
     from wingbeat.model.draft_head import DraftHead
@@ -44,6 +46,14 @@ class Wanted:
 
 def run(source: Sequence[Path], out: Path, wanted: Wanted, settings: TrainSettings, resume: bool) -> None:
     """Trains, saves head and card into `out` (checkpoints in out/checkpoint), and draws the curves."""
+    device = _join_group(wanted.device)
+    try:
+        _run(source, out, replace(wanted, device=device), settings, resume)
+    finally:
+        _leave_group()
+
+
+def _run(source: Sequence[Path], out: Path, wanted: Wanted, settings: TrainSettings, resume: bool) -> None:
     import torch
 
     from wingbeat.model.weights import save_head
@@ -52,8 +62,7 @@ def run(source: Sequence[Path], out: Path, wanted: Wanted, settings: TrainSettin
     from wingbeat.training.loop import Trainer
     from wingbeat.training.vocab import teacher_for
 
-    device = _join_group(wanted.device)
-    target, tokens = train_text.target_and_tokens(wanted.model, "bfloat16", device)
+    target, tokens = train_text.target_and_tokens(wanted.model, "bfloat16", wanted.device)
     taps = train_text.numbers(wanted.taps, int) if wanted.taps else target.config.default_taps
     is_captured = [path.is_dir() for path in source]
     if any(is_captured) and not all(is_captured):
@@ -67,11 +76,26 @@ def run(source: Sequence[Path], out: Path, wanted: Wanted, settings: TrainSettin
     trainer = Trainer(head, teacher, items, settings, out / "checkpoint", fetch)
     if resume and not trainer.resume():
         raise UsageError(f"{out} holds no checkpoint to resume; leave out --resume")
-    done = trainer.train(report=_report)
+    done = trainer.train(_report, stop=_when_interrupted())
+    if not trainer.is_done:
+        raise InterruptedRunError(f"stopped after step {done.step}; go on with --resume")
     if trainer.rank == 0:
         save_head(head, out, form=wanted.form, dtype=torch.bfloat16)
         write_card(out, head.config, _recipe(wanted, source, vocab, trainer), settings, done)
         _finish(out, done)
+
+
+def _when_interrupted() -> Callable[[object], bool]:
+    """Lets Ctrl-C (or a polite kill) end training after the step in progress; a second one ends it at once."""
+    asked: list[int] = []
+
+    def ask(number: int, frame: object) -> None:
+        asked.append(number)
+        signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, ask)
+    return lambda progress: bool(asked)
 
 
 def _join_group(device: str) -> str:
@@ -82,6 +106,15 @@ def _join_group(device: str) -> str:
 
     distributed.init_process_group("nccl" if device.startswith("cuda") else "gloo")
     return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if device.startswith("cuda") else device
+
+
+def _leave_group() -> None:
+    if "WORLD_SIZE" not in os.environ:
+        return
+    from torch import distributed
+
+    gc.collect()  # a trainer holds on to the group's threads
+    distributed.destroy_process_group()
 
 
 def _captured(directories: Sequence[Path], expected: dict[str, object]) -> tuple[list[Captured], None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 
 from wingbeat.model.config import HeadConfig
@@ -76,9 +75,3 @@ def acceptance_table(acceptance: Acceptance) -> str:
         f"\n\nTokens per cycle with a chain of {steps}: {acceptance.expected:.3f} expected over all positions, "
         f"{acceptance.walked:.3f} decoding the text cycle after cycle (both greedy)."
     )
-
-
-def parse_curriculum(text: str) -> tuple[tuple[float, int], ...]:
-    """ "0:1,0.25:3" -> ((0.0, 1), (0.25, 3)): from each share of the run on, so many steps. Raises ValueError."""
-    pairs: Sequence[tuple[str, str, str]] = [part.partition(":") for part in text.split(",") if part]
-    return tuple((float(share), int(steps)) for share, _, steps in pairs)

@@ -64,6 +64,15 @@ class TrainSettings:
         if self.steps < 1 or self.accumulate < 1 or self.batch_tokens < 1 or self.rate <= 0:
             raise UsageError("steps, accumulate, batch tokens and learning rate must be positive")
 
+    @staticmethod
+    def parse_curriculum(text: str) -> tuple[tuple[float, int], ...]:
+        """ "0:1,0.25:3" -> ((0.0, 1), (0.25, 3)). Raises UsageError."""
+        pairs = [part.partition(":") for part in text.split(",") if part]
+        try:
+            return tuple((float(share), int(steps)) for share, _, steps in pairs)
+        except ValueError as error:
+            raise UsageError(f"cannot read the curriculum {text!r}; write share:steps,... such as 0:1,0.3:3") from error
+
     def rate_at(self, progress: float) -> float:
         """Learning rate at a share of the run in 0..1: a straight warm-up, then a cosine down to `floor` of it."""
         if progress < self.warmup:
@@ -91,6 +100,9 @@ class Point:
     acceptance: Acceptance
 
 
+Report = Callable[[Point], None]
+
+
 @dataclass
 class Progress:
     """What a checkpoint keeps beside weights and optimiser state."""
@@ -102,6 +114,9 @@ class Progress:
     tokens: int = 0
     losses: list[float] = field(default_factory=list)  # one a step
     points: list[Point] = field(default_factory=list)
+
+
+Stop = Callable[[Progress], bool]
 
 
 class Learner(nn.Module):
@@ -184,6 +199,10 @@ class Trainer:
         progress.batch += self._per_step
         return self.batches[progress.batch - self._per_step : progress.batch]
 
+    @property
+    def device(self) -> torch.device:
+        return self.parameters[0].device
+
     def fraction(self) -> float:
         """Share of the run that is done."""
         if self.settings.minutes is not None:
@@ -217,32 +236,38 @@ class Trainer:
             }
             save_checkpoint(self.directory, state)
 
-    def train(self, report: Callable[[Point], None] = lambda point: None, stop_after: int | None = None) -> Progress:
-        """Runs to the end of the schedule (or `stop_after` steps from now), saving on the way and at the end."""
+    def train(self, report: Report = lambda point: None, stop: Stop = lambda progress: False) -> Progress:
+        """Runs to the end of the schedule, or until `stop` says so (asked before each step); saves on the way and then.
+
+        In a process group the first process's clock and `stop` decide for all. `is_done` tells which end it was.
+        """
         begin = saved = time.monotonic()
         before = self.progress.seconds
-        remaining = stop_after if stop_after is not None else -1
-        while self._shared_fraction() < 1 and remaining != 0:
+        while not self._is_over(stop):
             self._step()
-            remaining -= 1
             self.progress.seconds = before + time.monotonic() - begin
             if self.progress.step % self.settings.evaluate_every == 0:
                 self._record(report)
             if time.monotonic() - saved > self.settings.checkpoint_seconds:
                 self.save()
                 saved = time.monotonic()
-        if self._shared_fraction() >= 1:
+        if self.is_done:
             self._record(report)
         self.save()
         return self.progress
 
-    def _shared_fraction(self) -> float:
-        """Share of the run that is done; the first process's clock decides for all."""
-        if self.world > 1 and self.settings.minutes is not None:
-            seconds = torch.tensor(self.progress.seconds, dtype=torch.float64)
-            distributed.broadcast(seconds, 0)
-            self.progress.seconds = seconds.item()
-        return self.fraction()
+    @property
+    def is_done(self) -> bool:
+        """Whether the schedule has come to its end."""
+        return self.fraction() >= 1
+
+    def _is_over(self, stop: Callable[[Progress], bool]) -> bool:
+        stopped = stop(self.progress)
+        if self.world > 1:
+            first = torch.tensor([self.progress.seconds, stopped], dtype=torch.float64, device=self.device)
+            distributed.broadcast(first, 0)
+            self.progress.seconds, stopped = first[0].item(), bool(first[1])
+        return stopped or self.is_done
 
     def _step(self) -> None:
         settings, progress = self.settings, self.progress
@@ -270,7 +295,7 @@ class Trainer:
             (loss / self.settings.accumulate).backward()
         return loss.item() / self.settings.accumulate
 
-    def _record(self, report: Callable[[Point], None]) -> None:
+    def _record(self, report: Report) -> None:
         progress = self.progress
         recent = progress.losses[-self.settings.evaluate_every :]
         acceptance = self.evaluate()
@@ -288,9 +313,10 @@ class Trainer:
         batches = length_batches([len(sample.tokens) for sample in samples], self.settings.batch_tokens)
         mine = (self.fetch([samples[index] for index in batch]) for batch in batches[self.rank :: self.world])
         tally = self.learner.tally(mine, self.settings.steps)
-        if self.world > 1:
-            distributed.all_reduce(tally.counts)
-            distributed.all_reduce(tally.cycles)
+        for part in (tally.counts, tally.cycles) if self.world > 1 else ():
+            total = part.to(self.device)
+            distributed.all_reduce(total)
+            part.copy_(total)
         return tally.result()
 
 

@@ -47,12 +47,12 @@ def load_prompts(files: Sequence[str], limit: int) -> list[str]:
 
 
 def script(answers: dict[tuple[int, ...], Sequence[int]], is_perfect: bool) -> Script:
-    """Two branches a level for five levels: one of them the known answer's next token, or both random."""
+    """Two branches a level: one of them the known answer's next token, for five levels, or both random, for two."""
     noise = random.Random(0)
 
     def propose(history: Sequence[int]) -> tuple[list[int], list[int]]:
         prompt = next(known for known in answers if tuple(history[: len(known)]) == known)
-        future = answers[prompt][len(history) - len(prompt) :][:5]
+        future = answers[prompt][len(history) - len(prompt) :][: 5 if is_perfect else 2]
         tokens, parents, parent = [], [], 0
         for token in future:
             tokens += [noise.randrange(40_000), token if is_perfect else noise.randrange(40_000)]
@@ -82,7 +82,8 @@ class Comparison:
 
     def run(self, name: str, batch: int) -> list[list[int]]:
         """Outputs of all prompts under one arm; kept in the file, and taken from it."""
-        key = f"{name}/{batch}/{self.options.dtype}/{len(self.prompts)}x{self.options.max_tokens}/{self.options.head}"
+        head = f"/{self.options.head}" if name.startswith("EAGLE") else ""
+        key = f"{name}/{batch}/{self.options.dtype}/{len(self.prompts)}x{self.options.max_tokens}{head}"
         if key not in self.done:
             params, limits = SamplingParams(max_tokens=self.options.max_tokens), Limits(max_batch=batch, context=1024)
             self.llm.limits = limits

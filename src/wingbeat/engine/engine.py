@@ -14,12 +14,13 @@ from wingbeat.engine.observe import CycleFacts, Observer, Unobserved
 from wingbeat.engine.request import Request
 from wingbeat.engine.scheduler import Scheduler
 from wingbeat.engine.settings import Limits
-from wingbeat.engine.steps import EagerStep
+from wingbeat.engine.steps import Step
 from wingbeat.engine.tree import Tree
 from wingbeat.engine.verify import Verdict, verify
 from wingbeat.errors import CapacityError, PromptError
 from wingbeat.model.attention import block_mask, causal_mask
 from wingbeat.model.layers import ForwardInputs
+from wingbeat.model.native import NativeTarget
 from wingbeat.model.target import Target
 
 
@@ -39,10 +40,10 @@ class Engine:
     context: prompt and output tokens that one request may hold together. Not safe for use from several threads.
     """
 
-    def __init__(self, target: Target, drafter: Drafter, limits: Limits, context: int) -> None:
+    def __init__(self, target: Target | NativeTarget, drafter: Drafter, limits: Limits, context: int) -> None:
         config = target.config
         self.target, self.drafter, self.limits, self.context = target, drafter, limits, context
-        self.step_forward = EagerStep(target, drafter.taps)
+        self.step_forward = Step(target, drafter.taps)
         self.scheduler = Scheduler(limits.max_batch)
         shape = (limits.max_batch, config.num_kv_heads, context + drafter.num_nodes, config.head_dim)
         self.cache = KVCache(config.num_layers, shape, target.embed_tokens.weight)

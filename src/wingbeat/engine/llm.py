@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -19,9 +20,12 @@ from wingbeat.engine.observe import Observer, Unobserved
 from wingbeat.engine.request import Completion, Request, SamplingParams
 from wingbeat.engine.settings import DraftSettings, Limits
 from wingbeat.engine.tokenizer import Prompt, Tokenizer
-from wingbeat.errors import UsageError
+from wingbeat.errors import UnsupportedError, UsageError
 from wingbeat.model.attention import causal_mask
+from wingbeat.model.draft_head import DraftHead
 from wingbeat.model.layers import ForwardInputs, pack
+from wingbeat.model.native import NativeHead, NativeTarget, to_native
+from wingbeat.model.target import Target
 from wingbeat.model.weights import load_head, load_target, locate_model
 
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32, "float16": torch.float16}
@@ -57,11 +61,9 @@ class LLM:
         path = locate_model(model)
         self.model_path, self.limits = path, limits
         self.head_path = self._find_head(model, head, draft)
-        self.target = load_target(path, DTYPES[dtype], device)
-        self.head = load_head(self.head_path, self.target) if self.head_path else None
-        self.target.pack()
-        if self.head:
-            pack(self.head)
+        target = load_target(path, DTYPES[dtype], device)
+        head_module = load_head(self.head_path, target) if self.head_path else None
+        self.target, self.head, self.eager_because = _quickest(target, head_module)
         self.tokenizer = Tokenizer(path)
         self.context = self._resolve_context(limits)
         self.use(draft or DraftSettings(drafter="eagle3" if self.head else "ngram"))
@@ -86,7 +88,7 @@ class LLM:
             "draft": asdict(self.draft) | {"nodes": self.engine.drafter.num_nodes},
             "dtype": str(self.target.dtype).removeprefix("torch."), "device": str(self.target.device),
             "limits": asdict(self.limits) | {"context": self.context}, "path": self.engine.step_forward.path,
-            "threads": torch.get_num_threads(),
+            "eager_because": self.eager_because, "threads": torch.get_num_threads(),
         }
 
     def use(self, draft: DraftSettings) -> None:
@@ -160,6 +162,21 @@ class LLM:
     def _request(self, prompt: Prompt, params: SamplingParams, raw: bool) -> Request:
         tokens = self.tokenizer.encode(prompt, raw)
         return Request(tokens, params, self.tokenizer.end_ids, self.tokenizer.decode)
+
+
+def _quickest(
+    target: Target, head: DraftHead | None
+) -> tuple[Target | NativeTarget, DraftHead | NativeHead | None, str | None]:
+    """Target and head in the quickest form that this device has, and why that is eager if it is."""
+    try:
+        return *to_native(target, head), None
+    except UnsupportedError as error:
+        if target.device.type == "cpu" and target.dtype == torch.bfloat16:
+            warnings.warn(f"forwards are eager, and slower: {error}", stacklevel=3)
+        target.pack()
+        if head:
+            pack(head)
+        return target, head, str(error)
 
 
 def _settled(text: str, stops: Sequence[str]) -> int:

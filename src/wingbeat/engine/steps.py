@@ -1,4 +1,4 @@
-"""Forwards of the target, behind one interface. `path` names the kind, for records and warnings."""
+"""Forwards of the target, behind one interface: decode, verify and prefill are the same step at other widths."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from torch import Tensor
 
 from wingbeat.model.attention import KV
 from wingbeat.model.layers import ForwardInputs
+from wingbeat.model.native import NativeTarget
 from wingbeat.model.target import Target
 
 
-class EagerStep:
-    """The reference: every operation launched by Python."""
+class Step:
+    """`path` names the kind of forward, for records and warnings: "native" (one C call) or "eager" (the reference)."""
 
-    path = "eager"
-
-    def __init__(self, target: Target, taps: tuple[int, ...]) -> None:
-        self.target, self.taps = target, taps
+    def __init__(self, target: Target | NativeTarget, taps: tuple[int, ...]) -> None:
+        self.target, self.taps, self.path = target, taps, target.path
 
     def prefill(self, inputs: ForwardInputs, caches: Sequence[KV]) -> Tensor:
         """Fills the caches; returns the taps [B, N, T]."""

@@ -62,12 +62,16 @@ class DraftHead(nn.Module):
 
     def fuse(self, taps: Tensor) -> Tensor:
         """taps [..., num_taps * target hidden] -> the feature g [..., H] that stands for them."""
+        return self.fc(self.norm_taps(taps))
+
+    def norm_taps(self, taps: Tensor) -> Tensor:
+        """The norms before fc, if the head has any."""
         if self.config.norm_before_fc:
-            taps = self.input_norm(taps)
+            return self.input_norm(taps)
         if self.config.fc_norm:
             chunks = taps.chunk(len(self.config.taps), dim=-1)
-            taps = torch.cat([norm(chunk) for norm, chunk in zip(self.fc_norm, chunks, strict=True)], dim=-1)
-        return self.fc(taps)
+            return torch.cat([norm(chunk) for norm, chunk in zip(self.fc_norm, chunks, strict=True)], dim=-1)
+        return taps
 
     def forward(self, inputs: ForwardInputs, features: Tensor, cache: KV) -> Tensor:
         """One block of pairs: inputs.tokens [B, N] with features [B, N, H] -> hidden [B, N, H], before the norm."""

@@ -40,6 +40,8 @@ class Layer(nn.Module):
 class Target(nn.Module):
     """A Llama, Qwen2 or Qwen3 decoder. Weights come from `model.weights.load_target`."""
 
+    path = "eager"  # every operation is launched by Python; records name it
+
     def __init__(self, config: TargetConfig) -> None:
         super().__init__()
         self.config = config

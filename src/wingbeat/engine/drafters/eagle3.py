@@ -23,6 +23,7 @@ from wingbeat.engine.tree import Tree
 from wingbeat.model.attention import causal_mask
 from wingbeat.model.draft_head import DraftHead
 from wingbeat.model.layers import ForwardInputs
+from wingbeat.model.native import NativeHead
 
 LONG_EXTEND = 64  # rows with more pairs to catch up on (a prompt) do so alone, not padding the others
 
@@ -74,11 +75,12 @@ class _Candidates:
 class Eagle3Drafter:
     """Drafts with an EAGLE-3 head, a chain (`topk` 1) or a dynamic tree."""
 
-    def __init__(self, head: DraftHead, settings: DraftSettings, limits: Limits, context: int) -> None:
+    def __init__(self, head: DraftHead | NativeHead, settings: DraftSettings, limits: Limits, context: int) -> None:
         config = head.config
         self.taps = config.taps
         self.num_nodes = settings.num_nodes
         self.head, self.steps, self.topk = head, settings.steps, settings.topk
+        self._tap_width = len(config.taps) * config.target_hidden_size
         self._chunk = limits.prefill_chunk
         columns = context + settings.steps * settings.topk
         shape = (limits.max_batch, config.num_kv_heads, columns, config.head_dim)
@@ -123,7 +125,7 @@ class Eagle3Drafter:
         """Runs rows first .. last-1 over their next counts[r] pairs; returns hidden states [R, W, H]."""
         width = max(counts)
         tokens = torch.zeros(last - first, width, dtype=torch.int64, device=self.head.device)
-        taps = tokens.new_zeros(last - first, width, self.head.fc.in_features, dtype=self.head.dtype)
+        taps = tokens.new_zeros(last - first, width, self._tap_width, dtype=self.head.dtype)
         for offset, count in enumerate(counts):
             if count:
                 tokens[offset, :count], taps[offset, :count] = self._pending[first + offset].take(count)

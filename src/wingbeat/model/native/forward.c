@@ -1,0 +1,373 @@
+/* One forward of a decoder (or draft head) over a few tokens, on the CPU, in bfloat16 with float32 sums.
+ *
+ * A token's arithmetic does not depend on which other tokens share its forward: every sum runs in the same order whatever
+ * the width, so verifying eight tokens gives bit for bit what decoding them one by one gives.
+ *
+ * Shapes: B rows of N new tokens, M = B * N; H hidden, F intermediate, A query heads, K key/value heads, D head size,
+ * L cache columns. Packed weights: [rows / 16][cols / 2][16][2] bfloat16, rows padded to 16 with zeros.
+ */
+#include <math.h>
+#include <omp.h>
+#include <stdint.h>
+#include <string.h>
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
+
+typedef uint16_t bf16;
+typedef float lanes __attribute__((vector_size(64), aligned(4)));
+typedef uint32_t pairs __attribute__((vector_size(64), aligned(4))); /* 16 outputs, two weights each */
+
+typedef struct { const bf16 *weight; const float *bias; int64_t rows, cols; } Linear;
+
+typedef struct {
+    Linear qkv, o, gate, up, down;
+    const float *input_norm, *post_norm, *q_norm, *k_norm; /* the last two may be null */
+} Layer;
+
+typedef struct {
+    int64_t num_layers, hidden, inter, heads, kv_heads, head_dim, threads, is_head, norm_before_residual;
+    double eps;
+    const bf16 *embed;
+    const float *final_norm, *hidden_norm; /* hidden_norm: heads only */
+    const Layer *layers;
+} Model;
+
+typedef struct {
+    int64_t rows, width, length; /* B, N, L */
+    const int64_t *tokens, *positions, *starts; /* [M], [M], [B] */
+    const uint8_t *mask; /* [M][L]: the columns a token sees */
+    const float *cos, *sin; /* [positions][D / 2] */
+    bf16 *const *keys, *const *values; /* a layer each: [B][K][columns][D] */
+    int64_t row_stride, head_stride; /* in elements */
+    const int64_t *taps; /* layers whose input is copied out */
+    int64_t num_taps;
+} Block;
+
+typedef struct { bf16 *joined, *query, *attended, *active; float *qkv, *scores; int32_t *columns; } Scratch;
+
+static inline float widen(bf16 value) { union { uint32_t bits; float value; } u = {(uint32_t)value << 16}; return u.value; }
+
+static inline bf16 narrow(float value) { /* round to nearest even */
+    union { float value; uint32_t bits; } u = {value};
+    return (bf16)((u.bits + 0x7fff + ((u.bits >> 16) & 1)) >> 16);
+}
+
+static inline float exponential(float x) { /* relative error below 2e-7; vectorised by the compiler */
+    x = fmaxf(x, -87.0f);
+    float n = rintf(x * 1.44269504f), r = fmaf(n, -0.693359375f, x);
+    r = fmaf(n, 2.12194440e-4f, r);
+    float p = fmaf(fmaf(fmaf(fmaf(fmaf(1.9875691500e-4f, r, 1.3981999507e-3f), r, 8.3334519073e-3f), r, 4.1665795894e-2f),
+                        r, 1.6666665459e-1f), r, 5.0000001201e-1f);
+    union { int32_t bits; float value; } scale = {((int32_t)n + 127) << 23};
+    return fmaf(p, r * r, r + 1.0f) * scale.value;
+}
+
+static inline void share(int64_t total, int64_t *first, int64_t *last) {
+    int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
+    *first = total * thread / threads, *last = total * (thread + 1) / threads;
+}
+
+/* acc += weights (16 outputs, two inputs) times one token's two inputs */
+static inline lanes multiply_add(lanes acc, pairs weight, uint32_t input) {
+#ifdef __AVX512BF16__
+    return (lanes)_mm512_dpbf16_ps((__m512)acc, (__m512bh)weight, (__m512bh)_mm512_set1_epi32((int)input));
+#else
+    lanes low = (lanes)(weight << 16), high = (lanes)(weight & 0xffff0000u);
+    return acc + low * widen((bf16)input) + high * widen((bf16)(input >> 16));
+#endif
+}
+
+/* `blocks` blocks of 16 outputs for `width` tokens: out[token][block * 16 + output]. Both are constants where it is called. */
+static inline __attribute__((always_inline)) void tile(
+    const Linear *m, int64_t block, const bf16 *x, float out[8][64], const int blocks, const int width) {
+    lanes acc[4][8];
+    const int64_t steps = m->cols / 2;
+    const pairs *weight = (const pairs *)m->weight + block * steps;
+    for (int b = 0; b < blocks; b++)
+        for (int n = 0; n < width; n++) acc[b][n] = (lanes){0};
+    for (int64_t k = 0; k < steps; k++) {
+        uint32_t input[8];
+#pragma GCC unroll 8
+        for (int n = 0; n < width; n++) memcpy(&input[n], x + n * m->cols + 2 * k, 4);
+#pragma GCC unroll 4
+        for (int b = 0; b < blocks; b++) {
+            pairs w = weight[b * steps + k];
+#pragma GCC unroll 8
+            for (int n = 0; n < width; n++) acc[b][n] = multiply_add(acc[b][n], w, input[n]);
+        }
+    }
+    for (int b = 0; b < blocks; b++)
+        for (int n = 0; n < width; n++) memcpy(&out[n][16 * b], &acc[b][n], 64);
+}
+
+#define WIDTHS(blocks) \
+    switch (width) { \
+        case 1: tile(m, block, x, out, blocks, 1); return; case 2: tile(m, block, x, out, blocks, 2); return; \
+        case 3: tile(m, block, x, out, blocks, 3); return; case 4: tile(m, block, x, out, blocks, 4); return; \
+        case 5: tile(m, block, x, out, blocks, 5); return; case 6: tile(m, block, x, out, blocks, 6); return; \
+        case 7: tile(m, block, x, out, blocks, 7); return; default: tile(m, block, x, out, blocks, 8); return; \
+    }
+
+static void tile_4(const Linear *m, int64_t block, const bf16 *x, float out[8][64], int width) { WIDTHS(4) }
+static void tile_2(const Linear *m, int64_t block, const bf16 *x, float out[8][64], int width) { WIDTHS(2) }
+static void tile_1(const Linear *m, int64_t block, const bf16 *x, float out[8][64], int width) { WIDTHS(1) }
+
+/* A tile of up to 8 tokens: as many blocks at once as leave their sums in registers. Returns the blocks done. */
+static int any_tile(const Linear *m, int64_t block, int64_t left, const bf16 *x, float out[8][64], int width) {
+    if (left >= 4 && width <= 4) return tile_4(m, block, x, out, width), 4;
+    if (left >= 2) return tile_2(m, block, x, out, width), 2;
+    return tile_1(m, block, x, out, width), 1;
+}
+
+/* out[M][rows] = x[M][cols] times the weights, plus the bias; added to what is there if `add`. This thread's share. */
+static void multiply(const Linear *m, const bf16 *x, int64_t M, float *out, int add) {
+    int64_t first, last, done;
+    share((m->rows + 15) / 16, &first, &last);
+    float buffer[8][64] __attribute__((aligned(64)));
+    for (int64_t block = first; block < last; block += done) {
+        done = 1;
+        for (int64_t token = 0; token < M; token += 8) {
+            int width = M - token < 8 ? (int)(M - token) : 8;
+            int64_t left = last - block;
+            if (M > 8 && left > 2) left = 2; /* all tiles of a group must do the same blocks */
+            done = any_tile(m, block, left, x + token * m->cols, buffer, width);
+            int64_t size = m->rows - 16 * block < 16 * done ? m->rows - 16 * block : 16 * done;
+            for (int n = 0; n < width; n++) {
+                float *to = out + (token + n) * m->rows + 16 * block;
+                for (int64_t i = 0; i < size; i++) {
+                    float value = buffer[n][i] + (m->bias ? m->bias[16 * block + i] : 0.0f);
+                    to[i] = add ? to[i] + value : value;
+                }
+            }
+        }
+    }
+}
+
+/* act[M][F] = silu(gate x) * (up x). This thread's share. */
+static void activate(const Layer *layer, const bf16 *x, int64_t M, bf16 *active) {
+    int64_t first, last, done, F = layer->gate.rows;
+    share((F + 15) / 16, &first, &last);
+    float gate[8][64] __attribute__((aligned(64))), up[8][64] __attribute__((aligned(64)));
+    for (int64_t block = first; block < last; block += done) {
+        done = 1;
+        for (int64_t token = 0; token < M; token += 8) {
+            int width = M - token < 8 ? (int)(M - token) : 8;
+            int64_t left = last - block < 2 ? last - block : 2;
+            done = any_tile(&layer->gate, block, left, x + token * layer->gate.cols, gate, width);
+            any_tile(&layer->up, block, left, x + token * layer->up.cols, up, width);
+            int64_t size = F - 16 * block < 16 * done ? F - 16 * block : 16 * done;
+            for (int n = 0; n < width; n++) {
+                bf16 *to = active + (token + n) * F + 16 * block;
+#pragma omp simd
+                for (int64_t i = 0; i < size; i++) to[i] = narrow(gate[n][i] / (1.0f + exponential(-gate[n][i])) * up[n][i]);
+            }
+        }
+    }
+}
+
+static float inverse_rms(const float *x, int64_t size, double eps) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < size; i++) sum += x[i] * x[i];
+    return 1.0f / sqrtf(sum / (float)size + (float)eps);
+}
+
+static void norm(const float *x, const float *weight, int64_t size, double eps, bf16 *out) {
+    float scale = inverse_rms(x, size, eps);
+#pragma omp simd
+    for (int64_t i = 0; i < size; i++) out[i] = narrow(x[i] * scale * weight[i]);
+}
+
+/* Norm (if any) and rotary embedding of one head, in place: the two halves turn against each other. */
+static void rotate(float *head, const float *weight, const float *cos, const float *sin, int64_t D, double eps) {
+    if (weight) {
+        float scale = inverse_rms(head, D, eps);
+        for (int64_t i = 0; i < D; i++) head[i] *= scale * weight[i];
+    }
+    for (int64_t i = 0; i < D / 2; i++) {
+        float a = head[i], b = head[i + D / 2];
+        head[i] = a * cos[i] - b * sin[i], head[i + D / 2] = b * cos[i] + a * sin[i];
+    }
+}
+
+/* Turns queries and keys of this thread's tokens, and writes keys and values into the cache. */
+static void place(const Model *model, const Layer *layer, const Block *b, int64_t index, Scratch *s) {
+    const int64_t D = model->head_dim, A = model->heads, K = model->kv_heads, all = A + 2 * K;
+    int64_t first, last;
+    share(b->rows * b->width * all, &first, &last);
+    for (int64_t unit = first; unit < last; unit++) {
+        int64_t token = unit / all, head = unit % all, row = token / b->width;
+        float *from = s->qkv + unit * D;
+        const float *cos = b->cos + b->positions[token] * (D / 2), *sin = b->sin + b->positions[token] * (D / 2);
+        bf16 *to = s->query + (token * A + head) * D;
+        if (head < A) rotate(from, layer->q_norm, cos, sin, D, model->eps);
+        else {
+            int64_t shared = (head - A) % K, column = b->starts[row] + token % b->width;
+            bf16 *cache = head < A + K ? b->keys[index] : b->values[index];
+            if (head < A + K) rotate(from, layer->k_norm, cos, sin, D, model->eps);
+            to = cache + row * b->row_stride + shared * b->head_stride + column * D;
+        }
+        for (int64_t i = 0; i < D; i++) to[i] = narrow(from[i]);
+    }
+}
+
+static inline float dot(const bf16 *a, const bf16 *b, int64_t size) {
+#ifdef __AVX512BF16__
+    __m512 sum = _mm512_setzero_ps();
+    for (int64_t i = 0; i < size; i += 32) {
+        __mmask32 keep = size - i >= 32 ? 0xffffffffu : (1u << (size - i)) - 1;
+        sum = _mm512_dpbf16_ps(sum, (__m512bh)_mm512_maskz_loadu_epi16(keep, a + i), (__m512bh)_mm512_maskz_loadu_epi16(keep, b + i));
+    }
+    return _mm512_reduce_add_ps(sum);
+#else
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < size; i++) sum += widen(a[i]) * widen(b[i]);
+    return sum;
+#endif
+}
+
+/* One head of one token over the columns it sees, in their order. */
+static void attend_one(const bf16 *query, const bf16 *keys, const bf16 *values, const int32_t *columns, int64_t count,
+                       int64_t D, float *scores, bf16 *out) {
+    float scale = 1.0f / sqrtf((float)D), most = -INFINITY, total = 0, mixed[256];
+    for (int64_t i = 0; i < count; i++) scores[i] = dot(query, keys + columns[i] * D, D) * scale;
+    for (int64_t i = 0; i < count; i++) most = fmaxf(most, scores[i]);
+#pragma omp simd reduction(+ : total)
+    for (int64_t i = 0; i < count; i++) total += scores[i] = exponential(scores[i] - most);
+    memset(mixed, 0, sizeof mixed);
+    for (int64_t i = 0; i < count; i++) {
+        const bf16 *value = values + columns[i] * D;
+        float weight = scores[i];
+#pragma omp simd
+        for (int64_t d = 0; d < D; d++) mixed[d] += weight * widen(value[d]);
+    }
+    for (int64_t d = 0; d < D; d++) out[d] = narrow(mixed[d] / total);
+}
+
+/* Attention of this thread's share of (token, head). */
+static void attend(const Model *model, const Block *b, int64_t index, Scratch *s) {
+    const int64_t D = model->head_dim, A = model->heads, group = A / model->kv_heads;
+    float *scores = s->scores + omp_get_thread_num() * b->length;
+    int32_t *columns = s->columns + omp_get_thread_num() * b->length;
+    int64_t first, last, seen = -1, count = 0;
+    share(b->rows * b->width * A, &first, &last);
+    for (int64_t unit = first; unit < last; unit++) {
+        int64_t token = unit / A, head = unit % A;
+        if (token != seen) {
+            const uint8_t *mask = b->mask + token * b->length;
+            count = 0, seen = token;
+            for (int64_t i = 0; i < b->length; i++) columns[count] = (int32_t)i, count += mask[i];
+        }
+        int64_t offset = token / b->width * b->row_stride + head / group * b->head_stride;
+        attend_one(s->query + unit * D, b->keys[index] + offset, b->values[index] + offset, columns, count, D, scores,
+                   s->attended + unit * D);
+    }
+}
+
+static void layer_forward(const Model *model, const Layer *layer, const Block *b, int64_t index, float *x, Scratch *s) {
+    const int64_t M = b->rows * b->width, H = model->hidden;
+    int64_t first, last;
+    share(M, &first, &last);
+    if (!model->is_head)
+        for (int64_t m = first; m < last; m++) norm(x + m * H, layer->input_norm, H, model->eps, s->joined + m * H);
+#pragma omp barrier
+    multiply(&layer->qkv, s->joined, M, s->qkv, 0);
+#pragma omp barrier
+    place(model, layer, b, index, s);
+#pragma omp barrier
+    attend(model, b, index, s);
+#pragma omp barrier
+    multiply(&layer->o, s->attended, M, x, 1);
+#pragma omp barrier
+    for (int64_t m = first; m < last; m++) norm(x + m * H, layer->post_norm, H, model->eps, s->joined + m * H);
+#pragma omp barrier
+    activate(layer, s->joined, M, s->active);
+#pragma omp barrier
+    multiply(&layer->down, s->active, M, x, 1);
+#pragma omp barrier
+}
+
+/* Where a forward starts: the embedding, or a head's [embedding; feature] with the feature as the residual. */
+static void begin(const Model *model, const Block *b, float *x, Scratch *s) {
+    const int64_t H = model->hidden;
+    int64_t first, last;
+    share(b->rows * b->width, &first, &last);
+    for (int64_t m = first; m < last; m++) {
+        const bf16 *embedded = model->embed + b->tokens[m] * H;
+        float *to = model->is_head ? s->qkv + m * H : x + m * H;
+        for (int64_t i = 0; i < H; i++) to[i] = widen(embedded[i]);
+        if (!model->is_head) continue;
+        bf16 *joined = s->joined + 2 * m * H;
+        norm(to, model->layers->input_norm, H, model->eps, joined);
+        norm(x + m * H, model->hidden_norm, H, model->eps, joined + H);
+        if (model->norm_before_residual)
+            for (int64_t i = 0; i < H; i++) x[m * H + i] = widen(joined[H + i]);
+    }
+}
+
+static void copy_taps(const Model *model, const Block *b, int64_t index, const float *x, bf16 *taps) {
+    const int64_t H = model->hidden;
+    int64_t first, last;
+    share(b->rows * b->width, &first, &last);
+    for (int64_t tap = 0; tap < b->num_taps; tap++)
+        if (b->taps[tap] == index)
+            for (int64_t m = first; m < last; m++)
+                for (int64_t i = 0; i < H; i++) taps[(m * b->num_taps + tap) * H + i] = narrow(x[m * H + i]);
+}
+
+static int64_t take(char **memory, int64_t bytes) {
+    int64_t padded = (bytes + 63) / 64 * 64;
+    if (*memory) *memory += padded;
+    return padded;
+}
+
+/* Lays the scratch out from `memory` (or only counts, if null); returns its bytes. */
+static int64_t lay_out(const Model *m, int64_t M, int64_t L, char *memory, Scratch *s) {
+    const int64_t D = m->head_dim, wide = (m->heads + 2 * m->kv_heads) * D, inputs = m->is_head ? 2 : 1;
+    char *at = memory;
+    int64_t bytes = 0;
+#define TAKE(field, size) s->field = (void *)at, bytes += take(&at, (size) * (int64_t)sizeof *s->field)
+    TAKE(joined, M * inputs * m->hidden), TAKE(query, M * m->heads * D), TAKE(attended, M * m->heads * D);
+    TAKE(active, M * m->inter), TAKE(qkv, M * (wide > m->hidden ? wide : m->hidden));
+    TAKE(scores, m->threads * L), TAKE(columns, m->threads * L);
+    return bytes;
+}
+
+int64_t scratch_bytes(const Model *model, int64_t M, int64_t L) {
+    Scratch unused;
+    return lay_out(model, M, L, 0, &unused);
+}
+
+/* x [M][H]: a head's features on entry; the residual stream on exit. taps [M][num_taps][H]; normed [M][H], if not null. */
+void forward(const Model *model, const Block *b, float *x, bf16 *taps, bf16 *normed, char *memory) {
+    const int64_t M = b->rows * b->width;
+    Scratch s;
+    lay_out(model, M, b->length, memory, &s);
+#pragma omp parallel num_threads(model->threads)
+    {
+        begin(model, b, x, &s);
+        for (int64_t index = 0; index < model->num_layers; index++) {
+            copy_taps(model, b, index, x, taps);
+            layer_forward(model, model->layers + index, b, index, x, &s);
+        }
+        copy_taps(model, b, model->num_layers, x, taps);
+        int64_t first, last;
+        share(M, &first, &last);
+        for (int64_t m = first; normed && m < last; m++)
+            norm(x + m * model->hidden, model->final_norm, model->hidden, model->eps, normed + m * model->hidden);
+    }
+}
+
+/* out [M][rows] = x [M][cols] times the weights. */
+void project(const Linear *linear, const bf16 *x, int64_t M, float *out, int64_t threads) {
+#pragma omp parallel num_threads(threads)
+    multiply(linear, x, M, out, 0);
+}
+
+void pack(const bf16 *from, bf16 *to, int64_t rows, int64_t cols) {
+    for (int64_t row = 0; row < (rows + 15) / 16 * 16; row++)
+        for (int64_t col = 0; col < cols; col++)
+            to[((row / 16 * (cols / 2) + col / 2) * 16 + row % 16) * 2 + col % 2] = row < rows ? from[row * cols + col] : 0;
+}

@@ -1,0 +1,170 @@
+"""Native stand-ins for `Target` and `DraftHead`."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from wingbeat.errors import UnsupportedError
+from wingbeat.model.attention import KV
+from wingbeat.model.config import HeadConfig, TargetConfig
+from wingbeat.model.draft_head import DraftHead
+from wingbeat.model.layers import ForwardInputs, RMSNorm, Rotary
+from wingbeat.model.native.build import load
+from wingbeat.model.native.structs import CBlock, CLayer, CLinear, CModel
+from wingbeat.model.target import Layer, Target, TargetOutput
+
+SPARE_POSITIONS = 512  # drafted tokens may stand beyond the last position that will be kept
+MAX_HEAD_DIM = 256
+
+
+def to_native(target: Target, head: DraftHead | None) -> tuple[NativeTarget, NativeHead | None]:
+    """Native versions of both. Raises UnsupportedError, saying why, where there can be none."""
+    if target.device.type != "cpu" or target.dtype != torch.bfloat16:
+        raise UnsupportedError(f"native forwards are for bfloat16 on the CPU, not {target.dtype} on {target.device}")
+    configs: list[TargetConfig | HeadConfig] = [target.config, head.config] if head else [target.config]
+    for config in configs:
+        if config.head_dim > MAX_HEAD_DIM or config.hidden_size % 2 or config.intermediate_size % 2:
+            raise UnsupportedError(f"native forwards need even sizes and a head size up to {MAX_HEAD_DIM}")
+    library = load()
+    return NativeTarget(target, library), NativeHead(head, library) if head else None
+
+
+class _Native:
+    """Packed weights, the C structures that point at them, and calls of the library."""
+
+    def __init__(self, library: ctypes.CDLL, config: TargetConfig | HeadConfig, embedding: nn.Embedding) -> None:
+        self.library, self.config, self.embed_tokens = library, config, embedding
+        self.device, self.dtype = embedding.weight.device, embedding.weight.dtype
+        self.threads = torch.get_num_threads()
+        self._kept: list[Any] = [embedding]  # what C points at must outlive this object's calls
+        self._scratch = torch.empty(0, dtype=torch.uint8)
+
+    def _pointer(self, tensor: Tensor) -> int:
+        self._kept.append(tensor)
+        return tensor.data_ptr()
+
+    def _floats(self, module: nn.Module) -> int | None:
+        """A norm's weights in float32; None for no norm."""
+        return self._pointer(module.weight.detach().float().contiguous()) if isinstance(module, RMSNorm) else None
+
+    def _linear(self, weight: Tensor, bias: Tensor | None = None) -> CLinear:
+        """weight [rows, cols], packed."""
+        rows, cols = weight.shape
+        weight = weight.detach().contiguous()
+        packed = torch.empty((rows + 15) // 16 * 16 * cols, dtype=torch.bfloat16)
+        self.library.pack(weight.data_ptr(), packed.data_ptr(), rows, cols)
+        floats = None if bias is None else self._pointer(bias.detach().float())
+        return CLinear(self._pointer(packed), floats, rows, cols)
+
+    def _layer(self, layer: Layer | DraftHead) -> CLayer:
+        attention, mlp = layer.self_attn, layer.mlp
+        gate, up = mlp.gate_up_proj.weight.chunk(2)
+        return CLayer(
+            self._linear(attention.qkv_proj.weight, attention.qkv_proj.bias), self._linear(attention.o_proj.weight),
+            self._linear(gate), self._linear(up), self._linear(mlp.down_proj.weight),
+            self._floats(layer.input_layernorm), self._floats(layer.post_attention_layernorm),
+            self._floats(attention.q_norm), self._floats(attention.k_norm),
+        )
+
+    def _build(self, layers: Sequence[CLayer], rotary: Rotary, final_norm: RMSNorm, head: DraftHead | None) -> None:
+        config = self.config
+        angles = torch.arange(config.max_position + SPARE_POSITIONS).float()[:, None] * rotary.inverse
+        self._cos, self._sin = angles.cos(), angles.sin()
+        self._layers = (CLayer * len(layers))(*layers)
+        self._model = CModel(
+            len(layers), config.hidden_size, config.intermediate_size, config.num_heads, config.num_kv_heads,
+            config.head_dim, self.threads, head is not None, head is not None and head.config.norm_before_residual,
+            config.rms_norm_eps, self._pointer(self.embed_tokens.weight), self._floats(final_norm),
+            self._floats(head.hidden_norm) if head else None, self._layers,
+        )
+
+    def _run(
+        self, inputs: ForwardInputs, caches: Sequence[KV], x: Tensor, taps: Tensor, wanted: Sequence[int] = ()
+    ) -> Tensor:
+        """Runs one block. x [B, N, H] float32 and taps [B, N, len(wanted), H] are written; returns normed [B, N, H]."""
+        rows, width = inputs.tokens.shape
+        length = inputs.mask.shape[-1]
+        tokens, positions, starts = (t.contiguous() for t in (inputs.tokens, inputs.positions, inputs.starts))
+        mask, normed = inputs.mask.contiguous(), torch.empty(rows, width, x.shape[-1], dtype=self.dtype)
+        pointers = ctypes.c_void_p * len(caches)
+        keys, layers = caches[0][0], torch.tensor(wanted, dtype=torch.int64)
+        block = CBlock(
+            rows, width, length, tokens.data_ptr(), positions.data_ptr(), starts.data_ptr(), mask.data_ptr(),
+            self._cos.data_ptr(), self._sin.data_ptr(), pointers(*(pair[0].data_ptr() for pair in caches)),
+            pointers(*(pair[1].data_ptr() for pair in caches)), keys.stride(0), keys.stride(1), layers.data_ptr(),
+            len(wanted),
+        )
+        needed = self.library.scratch_bytes(self._model, rows * width, length)
+        if len(self._scratch) < needed + 64:
+            self._scratch = torch.empty(needed + 64, dtype=torch.uint8)
+        aligned = (self._scratch.data_ptr() + 63) // 64 * 64
+        self.library.forward(self._model, block, x.data_ptr(), taps.data_ptr(), normed.data_ptr(), aligned)
+        return normed
+
+    def _project(self, linear: CLinear, x: Tensor) -> Tensor:
+        """x [..., cols] -> [..., rows] float32."""
+        x = x.to(self.dtype).contiguous()
+        out = torch.empty(*x.shape[:-1], linear.rows)
+        self.library.project(linear, x.data_ptr(), x.numel() // linear.cols, out.data_ptr(), self.threads)
+        return out
+
+
+class NativeTarget(_Native):
+    """Stands in for a `Target`, which can be dropped afterwards."""
+
+    path = "native"
+
+    config: TargetConfig
+
+    def __init__(self, target: Target, library: ctypes.CDLL) -> None:
+        super().__init__(library, target.config, target.embed_tokens)
+        layers = [self._layer(layer) for layer in target.layers]  # type: ignore[arg-type]
+        self._output = self._linear((target.lm_head or target.embed_tokens).weight)
+        self._build(layers, target.rotary, target.norm, None)
+
+    def __call__(self, inputs: ForwardInputs, caches: Sequence[KV], taps: Sequence[int] = ()) -> TargetOutput:
+        """As `Target.forward`."""
+        rows, width = inputs.tokens.shape
+        x = torch.empty(rows, width, self.config.hidden_size)
+        tapped = torch.empty(rows, width, len(taps) * self.config.hidden_size, dtype=self.dtype)
+        return TargetOutput(self._run(inputs, caches, x, tapped, taps), tapped)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """hidden [..., H] (after the final norm) -> logits [..., V] float32."""
+        return self._project(self._output, hidden)
+
+
+class NativeHead(_Native):
+    """Stands in for a `DraftHead`."""
+
+    config: HeadConfig
+
+    def __init__(self, head: DraftHead, library: ctypes.CDLL) -> None:
+        super().__init__(library, head.config, head.embed_tokens)
+        self._head = head
+        self.draft_to_target = head.draft_to_target
+        self._fc, self._output = self._linear(head.fc.weight), self._linear(head.lm_head.weight)
+        self._build([self._layer(head)], head.rotary, head.norm, head)
+
+    def fuse(self, taps: Tensor) -> Tensor:
+        """As `DraftHead.fuse`, float32."""
+        return self._project(self._fc, self._head.norm_taps(taps))
+
+    def __call__(self, inputs: ForwardInputs, features: Tensor, cache: KV) -> Tensor:
+        """As `DraftHead.forward`, float32."""
+        x = features.float().clone(memory_format=torch.contiguous_format)
+        self._run(inputs, [cache], x, taps=x)
+        return x
+
+    def feedback(self, hidden: Tensor) -> Tensor:
+        """As `DraftHead.feedback`."""
+        return self._head.feedback(hidden)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """As `DraftHead.logits`, float32."""
+        return self._project(self._output, self._head.norm(hidden))

@@ -1,0 +1,140 @@
+"""Native forwards: as exact as eager bfloat16, and the same bits whatever shares a forward."""
+
+import pytest
+import torch
+
+from wingbeat.errors import UnsupportedError
+from wingbeat.model.attention import block_mask, causal_mask
+from wingbeat.model.config import FAMILIES, HeadConfig, TargetConfig
+from wingbeat.model.draft_head import DraftHead
+from wingbeat.model.layers import ForwardInputs
+from wingbeat.model.native import NativeTarget, to_native
+from wingbeat.model.native.build import COMPILE, load
+from wingbeat.model.target import Target
+
+ROWS, TOKENS, COLUMNS = 3, 20, 64
+
+
+class Models:
+    """The same random weights in native, eager bfloat16, and float32 form."""
+
+    def __init__(self, family: str, **flags) -> None:
+        self.config = TargetConfig.tiny(family, head_dim=16)
+        target = Target.random(self.config).bfloat16()
+        head = DraftHead.random(HeadConfig.for_target(self.config, 50, **flags)).bfloat16()
+        exact, exact_head = Target(self.config), DraftHead(head.config)
+        exact.load_state_dict(target.state_dict())
+        exact_head.load_state_dict(head.state_dict())
+        self.native, self.eager, self.exact = to_native(target, head), (target, head), (exact, exact_head)
+
+    def run(self, models, widths) -> tuple[torch.Tensor, ...]:
+        """Logits and taps of the target, then the head's logits over its pairs; blocks of the given widths."""
+        target, head = models
+        dtype = target.dtype
+        shape = (ROWS, self.config.num_kv_heads, COLUMNS, self.config.head_dim)
+        caches = [(torch.zeros(shape, dtype=dtype), torch.zeros(shape, dtype=dtype)) for _ in range(5)]
+        tokens = torch.randint(0, 97, (ROWS, TOKENS + 1), generator=torch.Generator().manual_seed(1))
+        begun, logits, taps, drafts = 0, [], [], []
+        for width in widths:
+            starts = torch.full((ROWS,), begun)
+            positions = torch.arange(begun, begun + width).expand(ROWS, width)
+            mask = causal_mask(starts, width, begun + width)
+            block = tokens[:, begun : begun + width]
+            output = target(ForwardInputs(block, positions, starts, mask), caches[:4], self.config.default_taps)
+            pairs = tokens[:, begun + 1 : begun + width + 1]
+            hidden = head(ForwardInputs(pairs, positions, starts, mask), head.fuse(output.taps), caches[4])
+            logits.append(target.logits(output.hidden))
+            taps.append(output.taps)
+            drafts.append(head.logits(head.feedback(hidden) if head.config.norm_output else hidden))
+            begun += width
+        return torch.cat(logits, 1), torch.cat(taps, 1), torch.cat(drafts, 1)
+
+
+@pytest.fixture(scope="module", params=[(family, flag) for family in FAMILIES for flag in ("", "norm_before_residual")])
+def models(request):
+    family, flag = request.param
+    flags = {flag: True, "fc_norm": True, "norm_output": True} if flag else {}
+    return Models(family, **flags)
+
+
+@torch.inference_mode()
+def test_as_exact_as_eager(models):
+    exact = models.run(models.exact, [TOKENS])
+    results = [models.run(form, [TOKENS]) for form in (models.native, models.eager)]
+    for native, eager, true in zip(*results, exact, strict=True):
+        native_error, eager_error = ((value.float() - true).abs().max() for value in (native, eager))
+        assert native_error < max(1.5 * eager_error, 0.02)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("widths", [[1] * TOKENS, [5, 1, 9, 5], [13, 7], [8, 8, 4]], ids=str)
+def test_bits_do_not_depend_on_the_width(models, widths):
+    for whole, parts in zip(models.run(models.native, [TOKENS]), models.run(models.native, widths), strict=True):
+        assert torch.equal(whole, parts)
+
+
+@torch.inference_mode()
+def test_a_branch_of_a_tree_is_bit_for_bit_the_chain():
+    models = Models("llama")
+    target = models.native[0]
+    shape = (1, models.config.num_kv_heads, COLUMNS, models.config.head_dim)
+
+    def caches():
+        return [(torch.zeros(shape).bfloat16(), torch.zeros(shape).bfloat16()) for _ in range(4)]
+
+    def logits(tokens, depths, block, begun, cache):
+        starts = torch.tensor([begun])
+        mask = block_mask(starts, block[None], begun + len(tokens))
+        inputs = ForwardInputs(torch.tensor([tokens]), starts[:, None] + torch.tensor([depths]), starts, mask)
+        return target.logits(target(inputs, cache).hidden)[0]
+
+    causal = torch.ones(9, 9).tril().bool()
+    chain = logits([3, 1, 4, 1, 5, 9, 2, 6, 5], range(9), causal, 0, caches())
+    tree = caches()
+    logits([3, 1, 4, 1, 5], range(5), causal[:5, :5], 0, tree)
+    # root 9 with children 7 and 2; below 2, children 8 and 6; below 6, 5
+    parents = [-1, 0, 0, 2, 2, 4]
+    block = torch.eye(6).bool()
+    for node, parent in enumerate(parents[1:], start=1):
+        block[node] |= block[parent]
+    branch = logits([9, 7, 2, 8, 6, 5], [0, 1, 1, 2, 2, 3], block, 5, tree)
+    assert torch.equal(branch[[0, 2, 4, 5]], chain[5:])
+
+
+@torch.inference_mode()
+def test_without_bfloat16_instructions(tmp_path):
+    models = Models("qwen3")
+    portable = load(tmp_path, (*COMPILE, "-mno-avx512bf16"))
+    target = NativeTarget(models.eager[0], portable)
+    head = type(models.native[1])(models.eager[1], portable)
+    exact = models.run(models.exact, [TOKENS])
+    for value, true in zip(models.run((target, head), [TOKENS]), exact, strict=True):
+        assert (value.float() - true).abs().max() < 0.2
+    results = [models.run((target, head), widths) for widths in ([TOKENS], [3] * 6 + [2])]
+    for whole, parts in zip(*results, strict=True):
+        assert torch.equal(whole, parts)
+
+
+def test_the_library_is_built_once(tmp_path):
+    load(tmp_path)
+    [library] = tmp_path.iterdir()
+    built = library.stat().st_mtime_ns
+    load(tmp_path)
+    assert [library] == list(tmp_path.iterdir())
+    assert library.stat().st_mtime_ns == built
+
+
+def test_no_compiler_and_a_refusing_one(tmp_path, monkeypatch):
+    with pytest.raises(UnsupportedError, match="failed"):
+        load(tmp_path, (*COMPILE, "--no-such-flag"))
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UnsupportedError, match="no C compiler"):
+        load(tmp_path)
+
+
+def test_what_has_no_native_form_says_so():
+    with pytest.raises(UnsupportedError, match="float32"):
+        to_native(Target.random(TargetConfig.tiny()), None)
+    with pytest.raises(UnsupportedError, match="head size"):
+        to_native(Target.random(TargetConfig.tiny(head_dim=512)).bfloat16(), None)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from wingbeat.errors import UsageError
 
 DRAFTERS = ("none", "ngram", "eagle3")
+MOST_STEPS, MOST_TOPK, MOST_NODES = 64, 64, 512
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,8 @@ class DraftSettings:
             raise UsageError(f"unknown drafter {self.drafter!r}; known: {', '.join(DRAFTERS)}")
         if self.steps < 1 or self.topk < 1 or (self.nodes is not None and self.nodes < 1):
             raise UsageError("steps, topk and nodes must be at least 1; use drafter 'none' to draft nothing")
+        if self.steps > MOST_STEPS or self.topk > MOST_TOPK or (self.nodes or 1) > MOST_NODES:
+            raise UsageError(f"at most {MOST_STEPS} steps, topk {MOST_TOPK} and {MOST_NODES} nodes")
         if self.drafter == "ngram" and self.topk > 1:
             raise UsageError("the n-gram drafter proposes a chain; topk must be 1")
 

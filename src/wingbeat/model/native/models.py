@@ -18,7 +18,7 @@ from wingbeat.model.native.build import load
 from wingbeat.model.native.structs import CBlock, CLayer, CLinear, CModel
 from wingbeat.model.target import Layer, Target, TargetOutput
 
-SPARE_POSITIONS = 512  # drafted tokens may stand beyond the last position that will be kept
+SPARE_POSITIONS = 128  # drafted tokens may stand beyond the last position that will be kept
 MAX_HEAD_DIM = 256
 
 

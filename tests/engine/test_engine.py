@@ -131,7 +131,9 @@ def test_bad_sampling_parameters(wrong):
         SamplingParams(**wrong)
 
 
-@pytest.mark.parametrize("wrong", [{"drafter": "magic"}, {"steps": 0}, {"steps": 65}, {"nodes": 600}, {"drafter": "ngram", "topk": 2}])
+@pytest.mark.parametrize(
+    "wrong", [{"drafter": "magic"}, {"steps": 0}, {"steps": 65}, {"nodes": 600}, {"drafter": "ngram", "topk": 2}]
+)
 def test_bad_draft_settings(wrong):
     with pytest.raises(UsageError):
         DraftSettings(**wrong)

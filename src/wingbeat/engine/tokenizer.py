@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from wingbeat.errors import CorruptError, PromptError, UsageError
 
+CACHE = Path.home() / ".cache" / "wingbeat" / "tokenizers"
 Prompt = str | Sequence[int] | Sequence[Mapping[str, str]]
 
 
 class Tokenizer:
-    """The tokenizer beside a model: path is its directory or .gguf file."""
+    """The tokenizer beside a model: path is its directory or .gguf file.
 
-    def __init__(self, path: Path) -> None:
+    cache: where the tokenizer of a .gguf file is kept once it has been read, which takes seconds.
+    """
+
+    def __init__(self, path: Path, cache: Path = CACHE) -> None:
         from transformers import AutoTokenizer
         from transformers.utils import logging
 
         logging.disable_progress_bar()
         try:
             if path.suffix == ".gguf":
-                self._inner = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
+                self._inner = _from_gguf(path, cache)
             else:
                 self._inner = AutoTokenizer.from_pretrained(str(path))
         except (OSError, ValueError, KeyError) as error:
@@ -83,3 +92,21 @@ class Tokenizer:
 
     def decode(self, tokens: Sequence[int]) -> str:
         return str(self._inner.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+
+def _from_gguf(path: Path, cache: Path) -> Any:
+    """The tokenizer inside a .gguf file, by way of the cache."""
+    from transformers import AutoTokenizer
+
+    facts = path.stat()
+    identity = f"{path.resolve()} {facts.st_size} {facts.st_mtime_ns} {version('transformers')}"
+    kept = cache / hashlib.sha256(identity.encode()).hexdigest()[:16]
+    if kept.is_dir():
+        return AutoTokenizer.from_pretrained(str(kept))
+    tokenizer = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
+    with suppress(OSError):  # a cache that cannot be written, or that another process has just written, is no error
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            tokenizer.save_pretrained(f"{folder}/whole")
+            Path(folder, "whole").rename(kept)
+    return tokenizer

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import pytest
 import torch
 from tiny import captured, make_trainer, tiny_target
 
 from wingbeat.model.weights import load_head, save_head
+from wingbeat.training.checkpoint import CHECKPOINT
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +49,36 @@ def test_a_resumed_run_has_the_curve_of_an_uninterrupted_one(target, samples, tm
     assert [point.acceptance for point in resumed.points] == [point.acceptance for point in curve.points]
     for name, value in whole.learner.head.state_dict().items():
         assert torch.equal(value, second.learner.head.state_dict()[name]), name
+
+
+TRAIN = """
+import sys
+from pathlib import Path
+from tiny import captured, make_trainer, tiny_target
+target = tiny_target()
+make_trainer(target, captured(target), Path(sys.argv[1]), epochs=40, checkpoint_seconds=0.0).train()
+"""
+
+
+def test_a_killed_run_resumes_on_the_same_curve(target, samples, tmp_path):
+    """Killed at any moment, while it writes checkpoints all the time."""
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, "-c", TRAIN, str(tmp_path / "killed")], env=environment)
+    checkpoint = tmp_path / "killed" / CHECKPOINT
+    while not checkpoint.exists() and process.poll() is None:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    process.kill()
+    process.wait()
+    plan = {"epochs": 40, "checkpoint_seconds": 0.0}
+    resumed = make_trainer(target, samples, tmp_path / "killed", **plan)
+    assert resumed.resume()
+    reached = resumed.progress.step
+    assert reached >= 1
+    curve = resumed.train(stop=lambda done: done.step == reached + 3).losses
+    whole = make_trainer(target, samples, tmp_path / "whole", **(plan | {"checkpoint_seconds": 1e9}))
+    expected = whole.train(stop=lambda done: done.step == reached + 3).losses
+    assert curve == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("form", ["eagle3", "speculators"])

@@ -45,6 +45,10 @@ def test_resuming_refuses_damage_and_other_runs(target, samples, tmp_path):
         make_trainer(target, samples, tmp_path, rate=1e-4).resume()
     with pytest.raises(MismatchError, match="samples"):
         make_trainer(target, samples[:6], tmp_path).resume()
+    other_words = make_trainer(target, samples, tmp_path)
+    other_words.learner.head.draft_to_target += 1
+    with pytest.raises(MismatchError, match="words"):
+        other_words.resume()
     path = tmp_path / CHECKPOINT
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(CorruptError, match="delete it"):

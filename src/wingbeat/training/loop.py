@@ -221,10 +221,10 @@ class Trainer:
         return True
 
     def _identity(self) -> dict[str, object]:
-        settings = dataclasses.asdict(self.settings)
+        head = self.learner.head
         return {
-            "settings": settings, "samples": len(self.samples), "tokens": sum(self.lengths), "world": self.world,
-            "head": dataclasses.asdict(self.learner.head.config),
+            "settings": dataclasses.asdict(self.settings), "samples": len(self.samples), "tokens": sum(self.lengths),
+            "world": self.world, "head": dataclasses.asdict(head.config), "words": head.draft_to_target.tolist(),
         }
 
     def save(self) -> None:

@@ -128,5 +128,4 @@ def evaluate(
     from wingbeat.cli import train_eval
 
     arms = {f"chain of {steps}": (steps, 1, steps), f"tree of {nodes}": (steps, topk, nodes)}
-    llm = options.load(model, head, dtype, device, None)
-    train_eval.run(llm, prompts, arms, (limit, max_tokens), as_json)
+    train_eval.run(train_eval.load(model, head, dtype, device), prompts, arms, (limit, max_tokens), as_json)

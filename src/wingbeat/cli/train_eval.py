@@ -8,10 +8,13 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wingbeat.errors import NotFoundError
+
 if TYPE_CHECKING:
     from wingbeat.engine.llm import LLM
     from wingbeat.engine.observe import CycleFacts
 
+BATCH = 8  # questions served at once
 Arm = tuple[int, int, int]  # steps, branches of a node, nodes
 
 
@@ -40,6 +43,16 @@ class Counter:
             "unconditional": [here / max(1, self.cycles) for here, _ in pairs],
             "conditional": [here / max(1, before) for here, before in pairs],
         }
+
+
+def load(model: str | None, head: Path, dtype: str, device: str) -> LLM:
+    """An engine that serves several questions at once: acceptance is the same, and sooner known."""
+    if not head.exists():
+        raise NotFoundError(f"no draft head at {head}: there is no such file or directory")
+    from wingbeat.engine.llm import LLM
+    from wingbeat.engine.settings import Limits
+
+    return LLM(model, head=str(head), dtype=dtype, device=device, limits=Limits(max_batch=BATCH))
 
 
 def run(llm: LLM, files: Sequence[Path], arms: Mapping[str, Arm], sizes: tuple[int, int], as_json: bool) -> None:

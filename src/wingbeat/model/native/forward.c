@@ -1,7 +1,7 @@
 /* One forward of a decoder (or draft head) over a few tokens, on the CPU, in bfloat16 with float32 sums.
  *
- * A token's arithmetic does not depend on which other tokens share its forward: every sum runs in the same order whatever
- * the width, so verifying eight tokens gives bit for bit what decoding them one by one gives.
+ * A token's arithmetic does not depend on which other tokens share its forward: every sum runs in the same order
+ * whatever the width, so verifying eight tokens gives bit for bit what decoding them one by one gives.
  *
  * Shapes: B rows of N new tokens, M = B * N; H hidden, F intermediate, A query heads, K key/value heads, D head size,
  * L cache columns. Packed weights: [rows / 16][cols / 2][16][2] bfloat16, rows padded to 16 with zeros.
@@ -46,7 +46,10 @@ typedef struct {
 
 typedef struct { bf16 *joined, *query, *attended, *active; float *qkv, *scores; int32_t *columns; } Scratch;
 
-static inline float widen(bf16 value) { union { uint32_t bits; float value; } u = {(uint32_t)value << 16}; return u.value; }
+static inline float widen(bf16 value) {
+    union { uint32_t bits; float value; } u = {(uint32_t)value << 16};
+    return u.value;
+}
 
 static inline bf16 narrow(float value) { /* round to nearest even */
     union { float value; uint32_t bits; } u = {value};
@@ -57,8 +60,9 @@ static inline float exponential(float x) { /* relative error below 2e-7; vectori
     x = fmaxf(x, -87.0f);
     float n = rintf(x * 1.44269504f), r = fmaf(n, -0.693359375f, x);
     r = fmaf(n, 2.12194440e-4f, r);
-    float p = fmaf(fmaf(fmaf(fmaf(fmaf(1.9875691500e-4f, r, 1.3981999507e-3f), r, 8.3334519073e-3f), r, 4.1665795894e-2f),
-                        r, 1.6666665459e-1f), r, 5.0000001201e-1f);
+    float p = fmaf(1.9875691500e-4f, r, 1.3981999507e-3f); /* the polynomial of Cephes' expf */
+    p = fmaf(fmaf(p, r, 8.3334519073e-3f), r, 4.1665795894e-2f);
+    p = fmaf(fmaf(p, r, 1.6666665459e-1f), r, 5.0000001201e-1f);
     union { int32_t bits; float value; } scale = {((int32_t)n + 127) << 23};
     return fmaf(p, r * r, r + 1.0f) * scale.value;
 }
@@ -78,7 +82,7 @@ static inline lanes multiply_add(lanes acc, pairs weight, uint32_t input) {
 #endif
 }
 
-/* `blocks` blocks of 16 outputs for `width` tokens: out[token][block * 16 + output]. Both are constants where it is called. */
+/* `blocks` blocks of 16 outputs for `width` tokens, both constants in every call: out[token][block * 16 + output]. */
 static inline __attribute__((always_inline)) void tile(
     const Linear *m, int64_t block, const bf16 *x, float out[8][64], const int blocks, const int width) {
     lanes acc[4][8];
@@ -160,7 +164,8 @@ static void activate(const Layer *layer, const bf16 *x, int64_t M, bf16 *active)
             for (int n = 0; n < width; n++) {
                 bf16 *to = active + (token + n) * F + 16 * block;
 #pragma omp simd
-                for (int64_t i = 0; i < size; i++) to[i] = narrow(gate[n][i] / (1.0f + exponential(-gate[n][i])) * up[n][i]);
+                for (int64_t i = 0; i < size; i++)
+                    to[i] = narrow(gate[n][i] / (1.0f + exponential(-gate[n][i])) * up[n][i]);
             }
         }
     }
@@ -217,7 +222,8 @@ static inline float dot(const bf16 *a, const bf16 *b, int64_t size) {
     __m512 sum = _mm512_setzero_ps();
     for (int64_t i = 0; i < size; i += 32) {
         __mmask32 keep = size - i >= 32 ? 0xffffffffu : (1u << (size - i)) - 1;
-        sum = _mm512_dpbf16_ps(sum, (__m512bh)_mm512_maskz_loadu_epi16(keep, a + i), (__m512bh)_mm512_maskz_loadu_epi16(keep, b + i));
+        __m512i left = _mm512_maskz_loadu_epi16(keep, a + i), right = _mm512_maskz_loadu_epi16(keep, b + i);
+        sum = _mm512_dpbf16_ps(sum, (__m512bh)left, (__m512bh)right);
     }
     return _mm512_reduce_add_ps(sum);
 #else
@@ -340,7 +346,7 @@ int64_t scratch_bytes(const Model *model, int64_t M, int64_t L) {
     return lay_out(model, M, L, 0, &unused);
 }
 
-/* x [M][H]: a head's features on entry; the residual stream on exit. taps [M][num_taps][H]; normed [M][H], if not null. */
+/* x [M][H]: a head's features on entry, the residual stream on exit. taps [M][num_taps][H]; normed [M][H] or null. */
 void forward(const Model *model, const Block *b, float *x, bf16 *taps, bf16 *normed, char *memory) {
     const int64_t M = b->rows * b->width;
     Scratch s;
@@ -369,5 +375,6 @@ void project(const Linear *linear, const bf16 *x, int64_t M, float *out, int64_t
 void pack(const bf16 *from, bf16 *to, int64_t rows, int64_t cols) {
     for (int64_t row = 0; row < (rows + 15) / 16 * 16; row++)
         for (int64_t col = 0; col < cols; col++)
-            to[((row / 16 * (cols / 2) + col / 2) * 16 + row % 16) * 2 + col % 2] = row < rows ? from[row * cols + col] : 0;
+            to[((row / 16 * (cols / 2) + col / 2) * 16 + row % 16) * 2 + col % 2] =
+                row < rows ? from[row * cols + col] : 0;
 }

@@ -21,7 +21,7 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as one JSON document at the end.")] = False,
     model: options.Model = None,
     head: options.Head = None,
-    steps: options.Steps = 4,
+    steps: options.Steps = 2,
     topk: options.Topk = 1,
     nodes: options.Nodes = None,
     temperature: options.Temperature = 0.0,
@@ -43,7 +43,7 @@ def bench(
     named = options.arms(arms, defaults) if arms else None
     params = SamplingParams(temperature=temperature, seed=seed, max_tokens=max_tokens)
     llm = options.load(model, head, dtype, device, context)
-    chosen = named or options.arms("plain,ngram,eagle3" if llm.head else "plain,ngram", defaults)
+    chosen = named or options.arms("plain,ngram:4,eagle3" if llm.head else "plain,ngram:4", defaults)
     plan = runner.Plan(questions, tuple(chosen), rounds)
     requested = {**llm.requested, "draft": asdict(defaults), "arms": arms, **asdict(params)}
     record = plan.record("bench", requested)

@@ -19,7 +19,7 @@ def chat(
     model: options.Model = None,
     head: options.Head = None,
     drafter: options.Drafter = None,
-    steps: options.Steps = 4,
+    steps: options.Steps = 2,
     topk: options.Topk = 1,
     nodes: options.Nodes = None,
     temperature: options.Temperature = 0.0,

@@ -37,8 +37,8 @@ class LLM:
     """Generates text with a target and, if it helps, a drafter.
 
     model: Hugging Face directory, hub id or .gguf file; None is the default model. head: an EAGLE-3 checkpoint;
-    None is the head shipped for the default model, if there is one. draft: how to draft; None is EAGLE-3 where
-    there is a head, else n-gram. dtype: bfloat16, float32 or float16. `requested` and `effective` say what was
+    None is the head shipped for the default model, if there is one. draft: how to draft; None is EAGLE-3 with a
+    chain of 2 where there is a head, else n-gram. dtype: bfloat16, float32 or float16. `requested` and `effective` say what was
     asked for and what came of it. Raises the errors of `wingbeat.errors`.
     """
 
@@ -66,7 +66,7 @@ class LLM:
         self.target, self.head, self.eager_because = _quickest(target, head_module)
         self.tokenizer = Tokenizer(path)
         self.context = self._resolve_context(limits)
-        self.use(draft or DraftSettings(drafter="eagle3" if self.head else "ngram"))
+        self.use(draft or (DraftSettings(steps=2) if self.head else DraftSettings(drafter="ngram")))
 
     @staticmethod
     def _find_head(model: str | None, head: str | None, draft: DraftSettings | None) -> Path | None:

@@ -38,8 +38,8 @@ class LLM:
 
     model: Hugging Face directory, hub id or .gguf file; None is the default model. head: an EAGLE-3 checkpoint;
     None is the head shipped for the default model, if there is one. draft: how to draft; None is EAGLE-3 with a
-    chain of 2 where there is a head, else n-gram. dtype: bfloat16, float32 or float16. `requested` and `effective` say what was
-    asked for and what came of it. Raises the errors of `wingbeat.errors`.
+    chain of 2 where there is a head, else n-gram. dtype: bfloat16, float32 or float16. `requested` and `effective`
+    say what was asked for and what came of it. Raises the errors of `wingbeat.errors`.
     """
 
     def __init__(

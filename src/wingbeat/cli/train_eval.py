@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -85,4 +86,6 @@ def measure(llm: LLM, files: Sequence[Path], arms: Mapping[str, Arm], sizes: tup
             counter = Counter(steps)
             llm.generate(prompts, SamplingParams(max_tokens=max_tokens), observer=counter)
             results[name][file] = counter.figures()
+            done = f"{name}, {file}: {counter.committed / max(1, counter.cycles):.3f} tokens per cycle"
+            print(done, file=sys.stderr, flush=True)
     return results

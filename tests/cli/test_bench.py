@@ -27,7 +27,7 @@ def test_bench_measures_the_default_model(tmp_path):
     launch = run.launches[0]
     assert launch.finished
     assert launch.effective["plain"]["draft"]["drafter"] == "none"
-    assert launch.effective["ngram"]["limits"]["context"] == 512
+    assert launch.effective["ngram:4"]["limits"]["context"] == 512
     assert launch.fingerprint["torch.threads"]["state"] == "value"
     assert [entry.warmup for entry in launch.rounds] == [True, False, False]
     for facts in (facts for entry in launch.rounds for facts in entry.arms.values()):

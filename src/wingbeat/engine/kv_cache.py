@@ -19,7 +19,6 @@ class KVCache:
     """`layers` pairs of [rows, kv_heads, columns, head_dim]. Zeros, as an unwritten NaN would poison attention."""
 
     def __init__(self, layers: int, shape: tuple[int, int, int, int], like: Tensor) -> None:
-        self.columns = shape[2]
         self.lengths = [0] * shape[0]
         self._layers: list[KV] = [(like.new_zeros(shape), like.new_zeros(shape)) for _ in range(layers)]
         self._device = like.device

@@ -60,7 +60,7 @@ class LLM:
         }
         path = locate_model(model)
         self.model_path, self.limits = path, limits
-        self.head_path = self._find_head(model, head, draft)
+        self.head_path = self._find_head(model, head)
         target = load_target(path, DTYPES[dtype], device)
         head_module = load_head(self.head_path, target) if self.head_path else None
         self.target, self.head, self.eager_because = _quickest(target, head_module)
@@ -69,7 +69,7 @@ class LLM:
         self.use(draft or (DraftSettings(steps=2) if self.head else DraftSettings(drafter="ngram")))
 
     @staticmethod
-    def _find_head(model: str | None, head: str | None, draft: DraftSettings | None) -> Path | None:
+    def _find_head(model: str | None, head: str | None) -> Path | None:
         if head is not None:
             return Path(head)
         return SHIPPED_HEAD if model is None and SHIPPED_HEAD.exists() else None

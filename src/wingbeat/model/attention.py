@@ -35,13 +35,13 @@ def write(cache: KV, starts: Tensor, keys: Tensor, values: Tensor) -> None:
 def block_mask(starts: Tensor, block: Tensor, length: int) -> Tensor:
     """What a block of new tokens may see: its row's first starts[b] columns, and `block` inside itself.
 
-    starts [B] columns already filled; block [B, N, N] bool (row sees column); returns [B, N, length] bool,
-    with the block's own columns at starts[b] .. starts[b]+N-1. Needs length >= max(starts) + N.
+    starts [B] columns already filled; block [B, N, W] bool (token sees column); returns [B, N, length] bool, with
+    the block's columns at starts[b] .. starts[b]+W-1. Needs length >= max(starts) + W.
     """
     width = block.shape[-1]
     columns = torch.arange(length, device=starts.device)
     inside = columns[None] - starts[:, None]  # [B, L]: column within the block, negative for the prefix
-    within = block.gather(2, inside.clamp(0, width - 1)[:, None].expand(-1, width, -1))
+    within = block.gather(2, inside.clamp(0, width - 1)[:, None].expand(-1, block.shape[1], -1))
     is_prefix, is_block = inside < 0, (inside >= 0) & (inside < width)
     return is_prefix[:, None] | (is_block[:, None] & within)
 

@@ -66,6 +66,11 @@ class Target(nn.Module):
     def dtype(self) -> torch.dtype:
         return self.embed_tokens.weight.dtype
 
+    @property
+    def output_weight(self) -> Tensor:
+        """What turns the final hidden state into logits, [V, H]: the embedding itself where they are tied."""
+        return self.embed_tokens.weight if self.lm_head is None else self.lm_head.weight
+
     def forward(self, inputs: ForwardInputs, caches: Sequence[KV], taps: Sequence[int] = ()) -> TargetOutput:
         """Runs one block, writing its keys and values into `caches` (one pair a layer).
 
@@ -84,7 +89,7 @@ class Target(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden [..., H] (after the final norm) -> logits [..., V] in the weights' type."""
-        return F.linear(hidden, self.embed_tokens.weight) if self.lm_head is None else self.lm_head(hidden)
+        return F.linear(hidden, self.output_weight) if self.lm_head is None else self.lm_head(hidden)
 
     def pack(self) -> None:
         """Makes products of few tokens quick, where the device can (see `layers.pack`). Only inference works then."""

@@ -46,7 +46,7 @@ def continue_head(head: DraftHead, target: Target, draft_to_target: torch.Tensor
     """
     config = dataclasses.replace(head.config, draft_vocab_size=len(draft_to_target))
     ids = draft_to_target.to(target.device)
-    output = target.embed_tokens.weight if target.lm_head is None else target.lm_head.weight
+    output = target.output_weight
     rows = output.float()
     rows[head.draft_to_target] = head.lm_head.weight.float()
     further = DraftHead(config).to(target.device)
@@ -69,7 +69,7 @@ def _copy_from(head: DraftHead, target: Target) -> None:
     same_mlp = head.mlp.gate_up_proj.weight.shape == last.mlp.gate_up_proj.weight.shape
     if given.shape != (len(taken), 2 * size) or not same_mlp:
         raise UsageError("a head of another shape than the target's layers cannot start from them; use --init random")
-    output = target.embed_tokens.weight if target.lm_head is None else target.lm_head.weight
+    output = target.output_weight
     head.lm_head.weight.copy_(output[head.draft_to_target])
     head.norm.weight.copy_(target.norm.weight)
     head.fc.weight.zero_()

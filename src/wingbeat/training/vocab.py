@@ -49,7 +49,7 @@ def coverage_of(counts: Tensor, ids: Tensor) -> DraftVocab:
 def teacher_for(target: Target, head: DraftHead, dtype: torch.dtype) -> Teacher:
     """The rows of the target's output matrix for the head's draft words, in `dtype`, and the map back to them."""
     ids = head.draft_to_target
-    output = target.embed_tokens.weight if target.lm_head is None else target.lm_head.weight
+    output = target.output_weight
     words = torch.full((target.config.vocab_size,), -1, dtype=torch.int64, device=ids.device)
     words[ids] = torch.arange(len(ids), device=ids.device)
     return Teacher(output[ids].to(dtype).contiguous(), words)

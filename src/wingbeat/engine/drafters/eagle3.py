@@ -20,7 +20,7 @@ from wingbeat.engine.drafters.rows import Rows
 from wingbeat.engine.kv_cache import KVCache
 from wingbeat.engine.settings import DraftSettings, Limits
 from wingbeat.engine.tree import Tree
-from wingbeat.model.attention import causal_mask
+from wingbeat.model.attention import block_mask, causal_mask
 from wingbeat.model.draft_head import DraftHead
 from wingbeat.model.layers import ForwardInputs
 from wingbeat.model.native import NativeHead
@@ -172,9 +172,7 @@ class Eagle3Drafter:
         batch = len(tokens)
         lengths = self._cache.starts(0, batch)
         length = self._cache.reach(0, batch, seen.shape[-1])
-        inside = torch.arange(length, device=tokens.device) - lengths[:, None]  # column within the drafted part
-        within = seen.gather(2, inside.clamp(0, seen.shape[-1] - 1)[:, None].expand(-1, self.topk, -1))
-        mask = (inside < 0)[:, None] | ((inside >= 0) & (inside < seen.shape[-1]))[:, None] & within
+        mask = block_mask(lengths, seen, length)
         positions = (lengths + level)[:, None].expand_as(tokens)
         inputs = ForwardInputs(tokens, positions, lengths + level * self.topk, mask)
         return self.head(inputs, features, self._cache.rows(0, batch)[0])

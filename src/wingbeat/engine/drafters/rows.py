@@ -13,9 +13,6 @@ class Rows(Generic[T]):
     def __init__(self) -> None:
         self._entries: list[T] = []
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
     def __getitem__(self, row: int) -> T:
         return self._entries[row]
 

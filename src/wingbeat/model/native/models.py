@@ -124,7 +124,7 @@ class NativeTarget(_Native):
     def __init__(self, target: Target, library: ctypes.CDLL) -> None:
         super().__init__(library, target.config, target.embed_tokens)
         layers = [self._layer(layer) for layer in target.layers]  # type: ignore[arg-type]
-        self._output = self._linear((target.lm_head or target.embed_tokens).weight)
+        self._output = self._linear(target.output_weight)
         self._build(layers, target.rotary, target.norm, None)
 
     def __call__(self, inputs: ForwardInputs, caches: Sequence[KV], taps: Sequence[int] = ()) -> TargetOutput:

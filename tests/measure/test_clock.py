@@ -30,10 +30,11 @@ def test_a_cycle_is_its_phases_and_what_lies_between_them(clock):
     columns = observer.columns
     assert observer.prefill_ms == pytest.approx(50)
     assert {name: column[0] for name, column in columns.ms.items()} == pytest.approx(
-        {"draft": 2, "verify": 7, "cycle": 10}
+        {"draft": 2, "verify": 7, "host": 1, "cycle": 10}, abs=1e-4
     )
+    assert list(columns.time) == pytest.approx([0.060])
     assert (columns.contexts, columns.drafted, columns.accepted) == ([[10]], [[4]], [[3]])
-    assert (columns.committed, columns.width, columns.path) == ([[4]], [5], ["script"])
+    assert (columns.committed, list(columns.width), columns.path) == ([[4]], [5], ["script"])
 
 
 def test_phases_of_one_name_add_up_and_the_next_cycle_begins_anew(clock):
@@ -45,6 +46,27 @@ def test_phases_of_one_name_add_up_and_the_next_cycle_begins_anew(clock):
     observer.cycle(facts())
     assert observer.columns.ms["commit"] == pytest.approx([6, 4])
     assert observer.columns.ms["cycle"] == pytest.approx([6, 4])
+
+
+def test_a_phase_inside_another_stops_the_outer_one(clock):
+    observer = TimingObserver(clock)
+    with observer.phase("draft"):
+        clock.advance(0.002)
+        spend(clock, observer, "extend", 5)
+        clock.advance(0.001)
+    clock.advance(0.004)
+    observer.cycle(facts())
+    assert {name: column[0] for name, column in observer.columns.ms.items()} == pytest.approx(
+        {"draft": 3, "extend": 5, "host": 4, "cycle": 12}, abs=1e-4
+    )
+
+
+def test_times_count_from_the_origin(clock):
+    clock.advance(7)
+    observer = TimingObserver(clock, origin=5.0)
+    spend(clock, observer, "verify", 1000)
+    observer.cycle(facts())
+    assert list(observer.columns.time) == pytest.approx([3.0])
 
 
 def test_a_phase_that_comes_late_or_not_at_all_took_no_time(clock):

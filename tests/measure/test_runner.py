@@ -57,7 +57,8 @@ def test_a_run_is_saved_after_every_round_and_marks_its_warm_up(tmp_path):
         seen.append((len(kept.launches[0].rounds), kept.launches[0].finished, turn.warmup))
 
     measure(run, FakeSubject(ARMS), chosen, path, look)
-    assert seen == [(1, False, True), (2, False, False), (3, True, False)]
+    assert seen == [(1, False, True), (2, False, False), (3, False, False)]
+    assert records.load(path).launches[0].finished
     launch = run.launches[0]
     assert launch.rounds[1].order == ["A", "B", "C"]
     assert set(launch.rounds[1].arms) == set(ARMS)

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from time import perf_counter
 from typing import Protocol
 
-from wingbeat.measure.record import CycleColumns
+from wingbeat.measure.columns import CycleColumns, floats
 
 PREFILL = "prefill"
 
@@ -47,19 +47,25 @@ class TimingObserver:
     """Times phases and collects one row a cycle.
 
     A cycle lasts from the end of the one before (or of the prefill before it) to its own end; what no phase covers is
-    the host's. `synchronize` waits for the device before the clock is read; without one the time of launching is
-    measured on a GPU. Phases must not be nested.
+    the host's. A phase inside another stops the outer one while it lasts. `synchronize` waits for the device before the
+    clock is read; without one the time of launching is measured on a GPU. `origin`: the clock's reading from which the
+    cycles' times count.
     """
 
     def __init__(
-        self, clock: Callable[[], float] = perf_counter, synchronize: Callable[[], None] | None = None
+        self,
+        clock: Callable[[], float] = perf_counter,
+        synchronize: Callable[[], None] | None = None,
+        origin: float = 0.0,
     ) -> None:
         self.columns = CycleColumns()
         self.prefill_ms = 0.0
         self._clock = clock
         self._synchronize = synchronize
-        self._open: dict[str, float] = {}
-        self._boundary = clock()
+        self._origin = origin
+        self._ms: dict[str, float] = {}
+        self._open: list[str] = []
+        self._last = self._boundary = clock()
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Times what runs inside it; the same name twice in a cycle adds up."""
@@ -68,18 +74,21 @@ class TimingObserver:
     def cycle(self, facts: CycleShape) -> None:
         """Ends the row: the phases since the last call, and what the engine says about the cycle."""
         now = self.read()
-        self._open["cycle"] = 1000 * (now - self._boundary)
+        whole = 1000 * (now - self._boundary)
+        self._ms["host"] = max(0.0, whole - sum(self._ms.values()))
+        self._ms["cycle"] = whole
         self._boundary = now
         columns = self.columns
-        for name in self._open.keys() - columns.ms.keys():
-            columns.ms[name] = [0.0] * len(columns)
+        for name in self._ms.keys() - columns.ms.keys():
+            columns.ms[name] = floats([0.0] * len(columns))
         for name, column in columns.ms.items():
-            column.append(round(self._open.get(name, 0.0), 4))
-        self._open = {}
-        columns.contexts.append(list(facts.contexts))
-        columns.drafted.append(list(facts.drafted))
-        columns.accepted.append(list(facts.accepted))
-        columns.committed.append(list(facts.committed))
+            column.append(self._ms.get(name, 0.0))
+        self._ms = {}
+        columns.time.append(now - self._origin)
+        columns.contexts.append(facts.contexts)
+        columns.drafted.append(facts.drafted)
+        columns.accepted.append(facts.accepted)
+        columns.committed.append(facts.committed)
         columns.width.append(facts.width)
         columns.path.append(facts.path)
 
@@ -89,14 +98,26 @@ class TimingObserver:
             self._synchronize()
         return self._clock()
 
-    def end_phase(self, name: str, start: float) -> None:
-        """Books the time since `start` to a phase."""
-        now = self.read()
-        if name == PREFILL:
-            self.prefill_ms += 1000 * (now - start)
+    def begin_phase(self, name: str) -> None:
+        """From now on time is the phase's."""
+        self._book()
+        self._open.append(name)
+
+    def end_phase(self) -> None:
+        """The innermost phase is over."""
+        now = self._book()
+        if self._open.pop() == PREFILL:
+            self.prefill_ms += self._ms.pop(PREFILL)
             self._boundary = now
-        else:
-            self._open[name] = self._open.get(name, 0.0) + 1000 * (now - start)
+
+    def _book(self) -> float:
+        """Gives the time since the last reading to the phase that was running, if any."""
+        now = self.read()
+        if self._open:
+            name = self._open[-1]
+            self._ms[name] = self._ms.get(name, 0.0) + 1000 * (now - self._last)
+        self._last = now
+        return now
 
 
 class _Phase(AbstractContextManager[None]):
@@ -105,7 +126,7 @@ class _Phase(AbstractContextManager[None]):
         self.name = name
 
     def __enter__(self) -> None:
-        self.start = self.observer.read()
+        self.observer.begin_phase(self.name)
 
     def __exit__(self, *exception: object) -> None:
-        self.observer.end_phase(self.name, self.start)
+        self.observer.end_phase()

@@ -11,7 +11,7 @@ from typing import Any
 
 from wingbeat import probe
 from wingbeat.errors import InterruptedRunError, UsageError, WingbeatError
-from wingbeat.measure.record import PLAIN, ArmFacts, Difference, Launch, Round, RunRecord, save
+from wingbeat.measure.record import PLAIN, ArmFacts, Difference, Journal, Launch, Round, RunRecord
 from wingbeat.measure.subjects import Subject
 from wingbeat.measure.workload import Prompt, Workload
 
@@ -65,30 +65,42 @@ class Turn:
 def measure(
     record: RunRecord, subject: Subject, plan: Plan, path: Path, progress: Callable[[Turn], None] = lambda turn: None
 ) -> None:
-    """Adds one launch (this process) to `record`, saving it to `path` after every round.
+    """Adds one launch (this process) to `record`, and to its file `path` as it happens, round by round.
 
     progress: called when a round has been saved. Raises InterruptedRunError on Ctrl-C; the finished rounds are then in
     the record and in the file. Raises StorageError where the file cannot be written.
     """
-    effective = {arm: subject.effective(arm) for arm in plan.arms}
-    launch = Launch(_now(), os.getpid(), probe.to_json(probe.fingerprint()), effective)
+    launch = Launch(
+        started=_now(),
+        pid=os.getpid(),
+        fingerprint=_fingerprint(),
+        effective={arm: subject.effective(arm) for arm in plan.arms},
+        calibration={"before": subject.calibrate()},
+    )
+    journal = Journal(record, launch, path)
     record.launches.append(launch)
     try:
         for turn in plan.turns():
-            launch.rounds.append(_round(subject, turn))
-            launch.finished = len(launch.rounds) == len(plan)
-            save(record, path)
+            entry = _round(subject, turn)
+            journal.add(entry)
+            launch.rounds.append(entry)
             progress(turn)
+        launch.calibration["after"] = subject.calibrate()
+        launch.fingerprint_after = _fingerprint()
+        launch.finished = True
+        journal.end()
     except KeyboardInterrupt as stop:
         done = len(launch.rounds)
-        if done:
-            save(record, path)  # once more, as it may be the saving that was stopped
         kept = f"the record is {path}" if done else "nothing to save yet"
         raise InterruptedRunError(f"stopped after {done} of {len(plan)} rounds; {kept}") from stop
     except WingbeatError as error:
         if launch.rounds:
             error.add_note(f"the {len(launch.rounds)} rounds before it are in {path}")
         raise
+
+
+def _fingerprint() -> dict[str, Any]:
+    return probe.to_json(probe.fingerprint())
 
 
 def _round(subject: Subject, turn: Turn) -> Round:

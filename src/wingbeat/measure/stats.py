@@ -169,15 +169,7 @@ def cycle_ms(facts: ArmFacts) -> dict[str, float]:
 
 def _speed(facts: ArmFacts) -> float:
     """Tokens a second after prefill, all requests together."""
-    return _total(facts.cycles.committed) / (facts.seconds - facts.prefill_ms / 1000)
-
-
-def _total(column: list[list[int]]) -> int:
-    return sum(sum(row) for row in column)
-
-
-def _flat(column: list[list[int]]) -> list[int]:
-    return [value for row in column for value in row]
+    return sum(facts.cycles.committed.flat) / (facts.seconds - facts.prefill_ms / 1000)
 
 
 def _summary(arm: str, rounds: list[Round], tie: float | None) -> ArmSummary:
@@ -188,12 +180,12 @@ def _summary(arm: str, rounds: list[Round], tie: float | None) -> ArmSummary:
     return ArmSummary(
         arm=arm,
         tokens_per_second=spread([_speed(entry) for entry in facts]),
-        tokens_per_cycle=sum(_total(c.committed) for c in cycles) / sum(len(_flat(c.committed)) for c in cycles),
+        tokens_per_cycle=sum(sum(c.committed.flat) for c in cycles) / sum(len(c.committed.flat) for c in cycles),
         prefill_ms=spread([entry.prefill_ms for entry in facts]),
         ms={name: spread([part[name] for part in parts]) for name in parts[0]},
         acceptance=acceptance(
-            [drafted for c in cycles for drafted in _flat(c.drafted)],
-            [accepted for c in cycles for accepted in _flat(c.accepted)],
+            [drafted for c in cycles for drafted in c.drafted.flat],
+            [accepted for c in cycles for accepted in c.accepted.flat],
         ),
         against_plain=_against_plain(arm, rounds, tie) if compare else None,
     )

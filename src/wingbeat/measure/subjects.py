@@ -6,8 +6,10 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import cycle, islice
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
+from wingbeat.measure import calibrate
 from wingbeat.measure.clock import FakeClock, TimingObserver
 from wingbeat.measure.record import ArmFacts, RequestFacts
 
@@ -26,6 +28,9 @@ class Subject(Protocol):
     def run(self, arm: str, prompts: Sequence[str]) -> ArmFacts:
         """Runs the prompts, all at once, on `arm`."""
 
+    def calibrate(self) -> dict[str, float]:
+        """What the machine can do at the moment (see `calibrate`)."""
+
     def gap(self, prompt: str, output: Sequence[int], rivals: Sequence[int]) -> float | None:
         """How far apart the logits of two rival tokens are after prompt and `output`; None where that means nothing."""
 
@@ -37,6 +42,7 @@ class EngineSubject:
         self.llm = llm
         self.arms = dict(arms)
         self.params = params
+        self._origin = perf_counter()
 
     def effective(self, arm: str) -> dict[str, Any]:
         """The engine's settings with the arm's drafter."""
@@ -46,12 +52,20 @@ class EngineSubject:
     def run(self, arm: str, prompts: Sequence[str]) -> ArmFacts:
         """Runs the prompts as one batch, through the chat template."""
         self._switch(arm)
-        observer = TimingObserver(synchronize=_synchronizer(self.llm.target.device.type))
+        observer = TimingObserver(synchronize=_synchronizer(self.llm.target.device.type), origin=self._origin)
         start = observer.read()
         outputs = self.llm.generate(list(prompts), self.params, observer=observer)
         seconds = observer.read() - start
-        requests = [RequestFacts.of(len(output.prompt_tokens), output.tokens, output.finish) for output in outputs]
+        first_ms = observer.prefill_ms + observer.columns.ms["cycle"][0]
+        ttft_ms = first_ms if len(outputs) == 1 else None  # which of several a cycle belonged to is not known
+        requests = [
+            RequestFacts.of(len(output.prompt_tokens), output.tokens, output.finish, ttft_ms) for output in outputs
+        ]
         return ArmFacts(seconds, observer.prefill_ms, requests, observer.columns)
+
+    def calibrate(self) -> dict[str, float]:
+        """On the engine's device."""
+        return calibrate.figures(self.llm.target.device.type)
 
     def gap(self, prompt: str, output: Sequence[int], rivals: Sequence[int]) -> float | None:
         """From one forward over all of it; None where tokens are sampled, as logits alone decide nothing there."""
@@ -111,27 +125,34 @@ class FakeSubject:
         self.arms = dict(arms)
         self.max_tokens = max_tokens
         self.logit_gap = logit_gap
+        self.clock = FakeClock()
 
     def effective(self, arm: str) -> dict[str, Any]:
         """The script."""
-        return {"subject": "script", **asdict(self.arms[arm])}
+        script = self.arms[arm]
+        return {"subject": "script", **asdict(script), "accepted": list(script.accepted)}
 
     def run(self, arm: str, prompts: Sequence[str]) -> ArmFacts:
         """Plays the script for one prompt after another."""
-        clock = FakeClock()
-        observer = TimingObserver(clock)
-        requests = [self._request(self.arms[arm], prompt, clock, observer) for prompt in prompts]
-        return ArmFacts(clock.now, observer.prefill_ms, requests, observer.columns)
+        observer = TimingObserver(self.clock)
+        start = self.clock.now
+        requests = [self._request(self.arms[arm], prompt, observer) for prompt in prompts]
+        return ArmFacts(self.clock.now - start, observer.prefill_ms, requests, observer.columns)
+
+    def calibrate(self) -> dict[str, float]:
+        """The same everywhere."""
+        return dict.fromkeys(calibrate.UNITS, 1.0)
 
     def gap(self, prompt: str, output: Sequence[int], rivals: Sequence[int]) -> float | None:
         """The same everywhere."""
         return self.logit_gap
 
-    def _request(self, arm: FakeArm, prompt: str, clock: FakeClock, observer: TimingObserver) -> RequestFacts:
+    def _request(self, arm: FakeArm, prompt: str, observer: TimingObserver) -> RequestFacts:
+        clock, start = self.clock, self.clock.now
         prompt_tokens = len(prompt.split())
         with observer.phase("prefill"):
             clock.advance(PREFILL_MS / 1000)
-        made = 0
+        made, ttft_ms = 0, None
         for accepted in cycle(arm.accepted):
             if made >= self.max_tokens:
                 break
@@ -144,7 +165,8 @@ class FakeSubject:
             context = prompt_tokens + made
             observer.cycle(FakeCycle((context,), (arm.drafted,), (accepted,), (committed,), arm.drafted + 1))
             made += committed
-        return RequestFacts.of(prompt_tokens, self._tokens(arm, prompt), "length")
+            ttft_ms = ttft_ms or 1000 * (clock.now - start)
+        return RequestFacts.of(prompt_tokens, self._tokens(arm, prompt), "length", ttft_ms)
 
     def _tokens(self, arm: FakeArm, prompt: str) -> list[int]:
         digest = hashlib.sha256(prompt.encode()).digest()

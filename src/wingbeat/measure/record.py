@@ -330,15 +330,18 @@ def _lines(record: RunRecord) -> Iterator[bytes]:
         yield _done_line(launch)
 
 
+_AT_THE_END = ("finished", "fingerprint_after", "calibration")
+
+
 def _launch_line(launch: Launch) -> bytes:
-    own = {name: value for name, value in vars(launch).items() if name != "rounds"}
+    own = {name: value for name, value in vars(launch).items() if name not in ("rounds", *_AT_THE_END)}
+    before = {moment: found for moment, found in launch.calibration.items() if moment == "before"}
     figures = {arm: {name: vars(one) for name, one in named.items()} for arm, named in launch.figures.items()}
-    return lines.write("launch", {**own, "figures": figures})
+    return lines.write("launch", {**own, "calibration": before, "figures": figures})
 
 
 def _done_line(launch: Launch) -> bytes:
-    known = ("finished", "fingerprint_after", "calibration")
-    return lines.write("done", {name: getattr(launch, name) for name in known})
+    return lines.write("done", {name: getattr(launch, name) for name in _AT_THE_END})
 
 
 def _round_line(entry: Round) -> bytes:

@@ -26,9 +26,9 @@ IMPORTS = {
     "serving": {"engine", "errors"},
     "measure": {"probe", "errors"},
     "probe": {"errors"},
-    "investigate": {"measure.record", "measure.stats", "probe", "errors"},
+    "investigate": {"measure.record", "measure.stats", "measure.replicates", "measure.series", "probe", "errors"},
     "training": {"model", "errors"},
-    "report": {"measure.record", "measure.stats", "investigate", "probe", "errors"},
+    "report": {"measure.record", "measure.stats", "measure.replicates", "investigate", "probe", "errors"},
     "cli": {"engine", "errors", "investigate", "measure", "model", "probe", "report", "serving", "training"},
 }
 MORE_IMPORTS = {  # one module of a room may import more than the room
@@ -36,7 +36,7 @@ MORE_IMPORTS = {  # one module of a room may import more than the room
     "measure.roofline": {"model.cost"},
 }
 WITHOUT_TORCH = {"errors", "probe", "investigate", "report", "measure", "cli", ""}  # while a module loads
-HEAVY = {"torch", "numpy", "transformers", "safetensors", "gguf", "wingbeat.engine", "wingbeat.model"}
+HEAVY = {"torch", "numpy", "scipy", "transformers", "safetensors", "gguf", "wingbeat.engine", "wingbeat.model"}
 FORBIDDEN_NAMES = {"utils", "util", "common", "core", "helpers", "helper", "misc"}
 
 FILE_LINES, FUNCTION_LINES, FUNCTION_P95, NESTING, ARGUMENTS = 400, 80, 40, 3, 6

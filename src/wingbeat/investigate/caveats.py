@@ -1,0 +1,132 @@
+"""What weakens a comparison: launches that did not keep still or fall into groups, and what was never measured."""
+
+from __future__ import annotations
+
+import math
+
+from wingbeat.investigate.pair import Pair
+from wingbeat.investigate.side import LaunchView, Side
+from wingbeat.measure.replicates import ASSUMED_NOISE, ASSUMED_PAIRED_NOISE, Change, two_groups
+from wingbeat.measure.series import SHORTEST, Trend, trend
+
+MOVES_TOGETHER = 0.5  # correlation from which a trend may be one of context length
+
+
+def cautions(pair: Pair) -> list[str]:
+    """What was found inside and between launches, in sentences."""
+    found = []
+    name = _steady_name(pair.names())
+    if name and (gap := two_groups(*pair.logs(name))):
+        found.append(
+            f"Launches fall into two groups {math.expm1(gap):.0%} apart, and not by side: this looks like a state that "
+            "is chosen when a process starts. More launches are needed than the interval says."
+        )
+    for one in pair.sides:
+        found += _moving(one, math.log1p(pair.same_within))
+        found += [
+            f"{one.label}: {record.damage}; only what stands before it is used."
+            for record in one.records
+            if record.damage
+        ]
+        launches = [launch for record in one.records for launch in record.launches if launch.rounds]
+        cut = sum(not launch.finished for launch in launches)
+        if cut:
+            found.append(
+                f"{one.label}: {cut} of {len(launches)} launches did not finish; their finished rounds are used."
+            )
+        ran = {prompt for launch in one.launches for prompt in launch.totals}
+        if pair.prompts and len(ran) > len(pair.prompts):
+            found.append(
+                f"{one.label}: {len(pair.prompts)} of its {len(ran)} prompts were run by all launches and are used."
+            )
+    return found
+
+
+def unclaimed(pair: Pair, primary: Change | None, contexts_matched: bool) -> list[str]:
+    """What these records cannot show, in sentences."""
+    found = [_basis(pair, primary)] if primary and primary.basis in ("assumed", "one side") else []
+    if not pair.paired:
+        found.append("The sides ran at different times: all that changed in between is part of the change.")
+    noted = [one.label for one in pair.sides if one.evidence == "figures"]
+    if noted:
+        found.append(
+            f"Single figures ({' and '.join(noted)}) hold no course over time: warm-up and drift were not looked at."
+        )
+    short = [
+        one.label
+        for one in pair.sides
+        if one.evidence != "figures" and all(_trend(v, 0.0) is None for v in one.launches)
+    ]
+    if short:
+        found.append(
+            f"Launches of {' and '.join(short)} have fewer than {SHORTEST} cycles or samples: too few to see drift."
+        )
+    if sum(len(one.groups) for one in pair.sides) < 4:
+        found.append("With fewer than 4 launches in all, whether they fall into groups cannot be seen.")
+    unknown = [one.label for one in pair.sides if any(launch.mean_context() is None for launch in one.launches)]
+    if unknown:
+        found.append(
+            f"Context lengths are not known ({' and '.join(unknown)}): longer contexts alone may be the change."
+        )
+    elif not contexts_matched:
+        found.append("No range of context lengths has enough cycles on both sides: nothing was matched by context.")
+    return found
+
+
+def _basis(pair: Pair, primary: Change) -> str:
+    if primary.basis == "one side":
+        several = max(pair.sides, key=lambda one: len(one.groups))
+        return (
+            f"How much {several.units} differ is known from {several.label} alone, and taken as the same on the other "
+            "side."
+        )
+    if pair.paired:
+        return (
+            "One launch: how much launches differ was not measured. Assumed: from launch to launch, the difference "
+            f"between the arms has a standard deviation of {ASSUMED_PAIRED_NOISE:.0%}."
+        )
+    least = math.expm1(1.96 * math.sqrt(2) * ASSUMED_NOISE)
+    return (
+        "One launch a side: how much launches of one configuration differ was not measured. Assumed: a standard "
+        f"deviation of {ASSUMED_NOISE:.0%}, which is more than most, so that no change below {least:.0%} counts."
+    )
+
+
+def _steady_name(names: set[str]) -> str | None:
+    return next((name for name in ("cycle_ms", "tokens_per_second") if name in names), None)
+
+
+def _moving(one: Side, least: float) -> list[str]:
+    found: dict[str, list[Trend]] = {}
+    for launch in one.launches:
+        seen = _trend(launch, least)
+        if seen and seen.kind != "steady":
+            found.setdefault(seen.kind, []).append(seen)
+    return [_sentence(one, kind, trends) for kind, trends in found.items()]
+
+
+def _trend(launch: LaunchView, least: float) -> Trend | None:
+    """Of the time of a cycle; where only the speed is known, of its reciprocal."""
+    import numpy as np
+
+    name = _steady_name(set(launch.series))
+    if name is None:
+        return None
+    values, contexts = launch.series[name], launch.series.get("context")
+    known = np.isfinite(values) & (values > 0)
+    times = values[known] if name == "cycle_ms" else 1 / values[known]
+    return trend(times, None if contexts is None else contexts[known], least)
+
+
+def _sentence(one: Side, kind: str, trends: list[Trend]) -> str:
+    typical = sorted(trends, key=lambda seen: abs(seen.change))[len(trends) // 2]
+    size = f"{math.expm1(typical.change):+.0%}"
+    what = {
+        "drift": f"the time of a cycle drifted by {size} from start to end",
+        "step": f"the time of a cycle changed by {size} after {typical.at:.0%} of the run: no steady state",
+        "warm-up": f"the first {typical.at:.0%} of the cycles were slower (then {size}): warm-up was counted in",
+    }[kind]
+    text = f"{one.label}: in {len(trends)} of {len(one.launches)} launches {what}"
+    if typical.context is not None and abs(typical.context) > MOVES_TOGETHER:
+        text += f"; context length moved with it (correlation {typical.context:.2f}), so it may be that"
+    return text + "."

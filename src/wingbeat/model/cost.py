@@ -1,7 +1,7 @@
 """What a forward must at least do: bytes moved and floating-point operations, from a configuration alone.
 
-Weights are read once a forward, however many tokens it takes; that is why verifying a few tokens can cost about what one
-token costs. Activations and logits are left out: they are small and mostly stay in the processor's caches.
+Weights are read once a forward, however many tokens it takes; that is why verifying a few tokens can cost about what
+one token costs. Activations and logits are left out: they are small and mostly stay in the processor's caches.
 """
 
 from __future__ import annotations

@@ -1,0 +1,226 @@
+"""Runs single forwards of an engine's target and draft head, and the machine's ceilings beside them, on the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from wingbeat.errors import UsageError
+from wingbeat.measure.roofline import DRAFT, VERIFY, Ceilings, Timing
+from wingbeat.measure.stats import spread
+
+if TYPE_CHECKING:
+    from wingbeat.engine.llm import LLM
+    from wingbeat.engine.settings import DraftSettings
+    from wingbeat.engine.steps import Step
+    from wingbeat.measure.record import RunRecord
+    from wingbeat.model.cost import Cost
+
+PAIRS = 2  # committed tokens that the head extends over before it drafts: about what a cycle commits
+READ_BYTES = {"cpu": 2**28, "cuda": 2**32}  # far more than any cache holds
+PRODUCT_SIZE = {"cpu": 1024, "cuda": 8192}
+DEPTHS = (1, 2, 4, 8)  # drafted steps measured beside those in use, for the cost of one step
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What to measure. widths: tokens a forward; contexts: tokens in the cache; repeats: times each cell is timed."""
+
+    widths: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
+    contexts: tuple[int, ...] = (128, 512, 2048)
+    repeats: int = 7
+
+    def __post_init__(self) -> None:
+        if min(self.widths, default=0) < 1 or min(self.contexts, default=0) < 1 or self.repeats < 1:
+            raise UsageError("widths, contexts and repeats must be 1 or more, at least one of each")
+
+    @classmethod
+    def within(cls, limit: int, contexts: Sequence[int] | None, widths: Sequence[int], repeats: int) -> Grid:
+        """The grid for an engine of `limit` tokens; contexts None: 128, 512, 2048 and the limit, those that fit.
+
+        Raises UsageError where a context and the widest forward do not fit together.
+        """
+        most = limit - max(widths, default=0)
+        usual = [*(one for one in cls.contexts if one < most), max(1, most)]
+        chosen = tuple(sorted(set(usual if contexts is None else contexts)))
+        if max(chosen, default=0) > most:
+            raise UsageError(
+                f"a context of {max(chosen)} and a forward of {max(widths)} tokens exceed the engine's {limit}; "
+                f"the longest context is {most}, or raise --context"
+            )
+        return cls(tuple(sorted(set(widths))), chosen, repeats)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A call to time, with what it takes at least; the fields are `roofline.Timing`'s."""
+
+    part: str
+    path: str
+    width: int
+    context: int
+    branches: int
+    cost: Cost
+    call: Call
+
+
+def interleave(
+    calls: Sequence[Call], repeats: int, clock: Callable[[], float] = perf_counter, wait: Call | None = None
+) -> list[list[float]]:
+    """Milliseconds of each call, [calls][repeats], after one that does not count.
+
+    All are called in turn, forwards and backwards, so that drift hits them alike. wait: waits for the device.
+    """
+    times: list[list[float]] = [[] for _ in calls]
+    for repeat in range(repeats + 1):
+        order = range(len(calls)) if repeat % 2 else reversed(range(len(calls)))
+        for index in order:
+            start = clock()
+            calls[index]()
+            if wait:
+                wait()
+            times[index].append(1000 * (clock() - start))
+    return [each[1:] for each in times]
+
+
+def drafts(llm: LLM, record: RunRecord) -> list[DraftSettings]:
+    """The EAGLE-3 drafting of a record's arms.
+
+    Raises UsageError where the record is of another model, head or type: the tables would say nothing about it.
+    """
+    from wingbeat.engine.settings import DraftSettings
+
+    found = []
+    for arm, theirs in (record.launches[0].effective if record.launches else {}).items():
+        ours = llm.effective
+        other = [name for name in ("model", "head", "dtype", "device") if theirs.get(name) != ours[name]]
+        if other:
+            said = ", ".join(f"{name} {theirs.get(name)} (here {ours[name]})" for name in other)
+            raise UsageError(f"arm {arm} of the run had {said}; profile the same, or leave out --run")
+        if theirs["draft"]["drafter"] == "eagle3":
+            found.append(DraftSettings(**theirs["draft"]))
+    return found
+
+
+def measure(
+    llm: LLM, grid: Grid, drafts: Sequence[DraftSettings], eager: bool = True
+) -> tuple[Ceilings, tuple[Timing, ...]]:
+    """Times every cell of the grid on an idle engine, and the ceilings in between.
+
+    drafts: drafting to measure at every context, beside chains of 1, 2, 4 and 8; without a draft head none is.
+    eager: the reference forward too, where the engine has a quicker one; it needs the weights a second time.
+    """
+    import torch
+
+    with torch.inference_mode():
+        cells = [*_verify_cells(llm, grid, eager), *(_draft_cells(llm, grid, drafts) if llm.head else ())]
+        read, multiply, launch = _ceiling_calls(llm)
+        wait = torch.cuda.synchronize if llm.target.device.type == "cuda" else None
+        calls = [read[1], multiply[1], launch, *(cell.call for cell in cells)]
+        times = interleave(calls, grid.repeats, wait=wait)
+    best = [min(each) for each in times[:3]]
+    ceilings = Ceilings(read[0] / best[0] / 1e6, multiply[0] / best[1] / 1e6, 1000 * best[2])
+    return ceilings, tuple(_timing(cell, each) for cell, each in zip(cells, times[3:], strict=True))
+
+
+def _timing(cell: Cell, times: Sequence[float]) -> Timing:
+    ms = spread(times)
+    return Timing(
+        cell.part, cell.path, cell.width, cell.context, cell.branches, ms.median, ms.low, ms.high,
+        cell.cost.bytes, cell.cost.flops,
+    )
+
+
+def _verify_cells(llm: LLM, grid: Grid, eager: bool) -> Iterator[Cell]:
+    from wingbeat.engine.steps import Step
+    from wingbeat.model.cost import Block, target_step
+    from wingbeat.model.weights import load_target
+
+    steps = [llm.engine.step_forward]
+    if eager and steps[0].path != "eager":
+        reference = load_target(llm.model_path, llm.target.dtype, str(llm.target.device))
+        reference.pack()
+        steps.append(Step(reference, steps[0].taps))
+    for step in steps:
+        for context in grid.contexts:
+            for width in grid.widths:
+                cost = target_step(llm.target.config, Block(width=width, context=context), llm.target.dtype.itemsize)
+                yield Cell(VERIFY, step.path, width, context, 1, cost, _forward(llm, step, width, context))
+
+
+def _forward(llm: LLM, step: Step, width: int, context: int) -> Call:
+    """A forward of `width` tokens after `context` others, in the engine's own cache."""
+    import torch
+
+    from wingbeat.model.attention import causal_mask
+    from wingbeat.model.layers import ForwardInputs
+
+    device = llm.target.device
+    starts = torch.tensor([context], device=device)
+    positions = starts[:, None] + torch.arange(width, device=device)
+    tokens = torch.randint(llm.target.config.vocab_size, (1, width), device=device)
+    inputs = ForwardInputs(tokens, positions, starts, causal_mask(starts, width, context + width))
+    caches = llm.engine.cache.rows(0, 1)
+    return lambda: step(inputs, caches)
+
+
+def _draft_cells(llm: LLM, grid: Grid, drafts: Sequence[DraftSettings]) -> Iterator[Cell]:
+    from wingbeat.engine.settings import DraftSettings
+    from wingbeat.model.cost import Block, draft_extend, draft_step
+
+    assert llm.head is not None
+    config, item = llm.head.config, llm.head.dtype.itemsize
+    chains = [DraftSettings(steps=depth) for depth in DEPTHS]
+    wanted = {(one.topk, one.steps): one for one in [*chains, *drafts]}
+    for context in grid.contexts:
+        for settings in (wanted[key] for key in sorted(wanted)):
+            cost = draft_extend(config, Block(width=PAIRS, context=context), item)
+            for _ in range(settings.steps - 1):
+                cost += draft_step(config, Block(width=settings.topk, context=context), item)
+            call = _drafting(llm, settings, context, grid.repeats)
+            yield Cell(DRAFT, llm.target.path, settings.steps, context, settings.topk, cost, call)
+
+
+def _drafting(llm: LLM, settings: DraftSettings, context: int, repeats: int) -> Call:
+    """Extending over the last pairs and drafting, with a cache that has grown to `context` when all is done."""
+    import torch
+
+    from wingbeat.engine.drafters.eagle3 import Eagle3Drafter
+    from wingbeat.engine.settings import Limits
+
+    assert llm.head is not None
+    growth = PAIRS * (repeats + 1)
+    first = max(1, context - growth)
+    drafter = Eagle3Drafter(llm.head, settings, Limits(max_batch=1), first + growth)
+    device = llm.target.device
+    tokens = torch.randint(llm.target.config.vocab_size, (1, first), device=device)
+    width = len(llm.head.config.taps) * llm.head.config.target_hidden_size
+    taps = torch.randn(1, first, width, device=device).to(llm.head.dtype)
+    roots = tokens[:, -1]
+    drafter.begin(0, ())
+    drafter.observe(0, tokens, taps, [first])
+    drafter.propose(roots)
+
+    def draft() -> None:
+        drafter.observe(0, tokens[:, -PAIRS:], taps[:, -PAIRS:], [min(PAIRS, first)])
+        drafter.propose(roots)
+
+    return draft
+
+
+def _ceiling_calls(llm: LLM) -> tuple[tuple[int, Call], tuple[int, Call], Call]:
+    """Reading much memory (bytes, call), a large product (operations, call), and the smallest operation."""
+    import torch
+
+    device, dtype = llm.target.device, llm.target.dtype
+    memory = torch.ones(READ_BYTES[device.type] // 2**14, 2**12, device=device)  # float32
+    vector = torch.ones(2**12, device=device)
+    size = PRODUCT_SIZE[device.type]
+    matrix = torch.randn(size, size, device=device).to(dtype)
+    small = torch.zeros(1, device=device)
+    reading = (READ_BYTES[device.type], lambda: memory @ vector)
+    return reading, (2 * size**3, lambda: matrix @ matrix), lambda: small.add_(1)

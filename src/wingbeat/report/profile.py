@@ -1,0 +1,153 @@
+"""The profile: what forwards cost beside this machine's ceilings, and what that predicts for speculation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any
+
+from wingbeat.measure.roofline import DRAFT, VERIFY, Ceilings, Line, Prediction, Profile, Timing, fit
+from wingbeat.report.table import columns, paragraph
+
+ABSENT = "-"
+LARGE = 0.05  # a residual beyond this is spelled out
+
+
+def render(profile: Profile) -> str:
+    """The whole report as text of at most 80 columns."""
+    parts = [_heading(profile), _costs(profile), *map(paragraph, _lines(profile))]
+    if not profile.predictions:
+        parts.append(paragraph("No prediction: it takes a run with a plain arm and an arm that drafts."))
+    for one in profile.predictions:
+        parts += [_prediction(one), paragraph(_conclusion(one))]
+    return "\n\n".join(parts)
+
+
+def document(profile: Profile) -> dict[str, Any]:
+    """The same figures for a program; see `measure.roofline` for what they mean."""
+    timings = [
+        {
+            **asdict(one), "gb_per_s": one.gb_per_s, "gflop_per_s": one.gflop_per_s,
+            "bound_ms": one.bound_ms(profile.ceilings),
+        }
+        for one in profile.timings
+    ]
+    predictions = [
+        {
+            **asdict(one), "residual": one.residual, "break_even": asdict(one.break_even),
+            "break_even_predicted": asdict(one.break_even_predicted),
+        }
+        for one in profile.predictions
+    ]
+    fits = [
+        {"part": cells[0].part, "path": cells[0].path, "context": cells[0].context, **asdict(line)}
+        for cells, line in _fits(profile.timings)
+    ]
+    return {
+        "subject": profile.subject, "ceilings": asdict(profile.ceilings), "timings": timings, "fits": fits,
+        "predictions": predictions,
+    }
+
+
+def _heading(profile: Profile) -> str:
+    subject, best = profile.subject, profile.ceilings
+    return paragraph(
+        f"{subject['model']}, {subject['dtype']} on {subject['device']}, {subject['threads']} threads. The best that "
+        f"this machine did meanwhile: reading memory {best.gb_per_s:.1f} GB/s, multiplying matrices "
+        f"{best.gflop_per_s:.0f} GFLOP/s, starting the smallest operation {best.launch_us:.1f} microseconds. "
+        "Times are medians, with quartiles; in brackets the share of what the machine did; 'least' is the time at "
+        "which one of both would be 100 %."
+    )
+
+
+def _costs(profile: Profile) -> str:
+    header = ["", "ms", "quartiles", "/ decode", "GB/s", "GFLOP/s", "least ms"]
+    rows: list[list[str]] = []
+    decode = {(one.path, one.context): one.ms for one in profile.timings if (one.part, one.width) == (VERIFY, 1)}
+    for (part, path, context), cells in groupby(profile.timings, lambda one: (one.part, one.path, one.context)):
+        what = "forward of the target" if part == VERIFY else "drafting"
+        rows.append([f"{what}, {path}, context {context}"])
+        rows += [_cost(one, decode.get((path, context)), profile.ceilings) for one in cells]
+    return columns(header, rows)
+
+
+def _cost(cell: Timing, decode: float | None, best: Ceilings) -> list[str]:
+    unit = "token" if cell.part == VERIFY else "step"
+    branches = f" of {cell.branches}" if cell.branches > 1 else ""
+    return [
+        f"  {cell.width} {unit}{'s' * (cell.width > 1)}{branches}",
+        f"{cell.ms:.2f}",
+        f"{cell.low:.2f}-{cell.high:.2f}",
+        f"{cell.ms / decode:.2f}" if decode else ABSENT,
+        f"{cell.gb_per_s:.1f} ({cell.gb_per_s / best.gb_per_s:.0%})",
+        f"{cell.gflop_per_s:.0f} ({cell.gflop_per_s / best.gflop_per_s:.0%})",
+        f"{cell.bound_ms(best):.2f}",
+    ]
+
+
+def _fits(timings: Sequence[Timing]) -> Iterator[tuple[list[Timing], Line]]:
+    """The line through time against width (or drafted steps of a chain) of each path and context."""
+    chains = [one for one in timings if one.branches == 1]
+    for _, cells in groupby(chains, lambda one: (one.part, one.path, one.context)):
+        found = list(cells)
+        if len({one.width for one in found}) > 2:
+            yield found, fit([one.width for one in found], [one.ms for one in found])
+
+
+def _lines(profile: Profile) -> Iterator[str]:
+    fits = [(cells[0], line) for cells, line in _fits(profile.timings)]
+    for part, what, unit in ((VERIFY, "a forward of the target", "token"), (DRAFT, "drafting", "step")):
+        texts = [
+            f"{line.intercept:.2f} + {line.slope:.3f} x {unit}s ({cell.path}, context {cell.context}; "
+            f"within {line.worst:.0%})"
+            for cell, line in fits
+            if cell.part == part
+        ]
+        if texts:
+            yield f"Milliseconds of {what}, least squares: {', '.join(texts)}."
+
+
+def _prediction(one: Prediction) -> str:
+    needed, needed_predicted = one.break_even, one.break_even_predicted
+    rows = [
+        _row("plain cycle, ms", one, lambda arm: (one.plain_predicted.cycle, one.plain_observed.cycle)),
+        _row("cycle, ms", one, lambda arm: (arm.predicted.cycle, arm.observed.cycle)),
+        _row("  draft", one, lambda arm: (arm.predicted.draft, arm.observed.draft)),
+        _row("  verify", one, lambda arm: (arm.predicted.verify, arm.observed.verify)),
+        _row("  rest (from the run)", one, lambda arm: (arm.predicted.rest, arm.observed.rest)),
+        _row("speed-up", one, lambda arm: (arm.speed_up_predicted, arm.speed_up_observed)),
+        _row("tokens per cycle needed", one, lambda arm: (needed_predicted.needed, needed.needed)),
+        _row("tokens per cycle achieved", one, lambda arm: (arm.tokens_per_cycle, arm.tokens_per_cycle)),
+        _row("verify may cost, ms", one, lambda arm: (needed_predicted.verify_ms, needed.verify_ms)),
+    ]
+    if one.draft_from_run:
+        rows[2][0] += " (from the run)"
+    return columns([one.arm, "predicted", "observed", "difference"], rows)
+
+
+def _row(label: str, one: Prediction, values: Callable[[Prediction], tuple[float, float]]) -> list[str]:
+    predicted, observed = values(one)
+    return [label, f"{predicted:.2f}", f"{observed:.2f}", f"{observed / predicted - 1:+.0%}" if predicted else ABSENT]
+
+
+def _conclusion(one: Prediction) -> str:
+    even = one.break_even
+    pays = "more than it needs" if even.achieved > even.needed else "too few"
+    text = (
+        f"{one.arm}: a cycle costs {even.needed:.2f} plain ones, so it needs {even.needed:.2f} tokens per cycle to "
+        f"break even and has {even.achieved:.2f}, {pays}; it would break even with a verify of {even.verify_ms:.2f} "
+        f"ms, and has {one.observed.verify:.2f}. "
+    )
+    if abs(one.residual) <= LARGE:
+        return text + f"The speed-up is what the tables say, to within {abs(one.residual):.0%}."
+    parts = {
+        "draft": one.observed.draft - one.predicted.draft,
+        "verify": one.observed.verify - one.predicted.verify,
+        "plain decoding": one.plain_observed.verify - one.plain_predicted.verify,
+    }
+    worst = max(parts, key=lambda name: abs(parts[name]))
+    return text + (
+        f"The speed-up is {abs(one.residual):.0%} {'above' if one.residual > 0 else 'below'} what the tables say; the "
+        f"largest difference is in {worst}, {parts[worst]:+.2f} ms a cycle in the run."
+    )

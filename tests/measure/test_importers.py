@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,11 @@ def imported(*names, seconds=None, arm=""):
 
 def values(run, launch=0, arm="imported"):
     return {name: figure.value for name, figure in run.launches[launch].figures[arm].items()}
+
+
+def counts(run):
+    """Entries used and skipped."""
+    return tuple(map(int, re.findall(r"(\d+) (?:entries|damaged)", run.requested["imported"])))
 
 
 def what(run, name, launch=0, arm="imported"):
@@ -82,7 +88,7 @@ def test_what_a_source_does_not_say_is_absent():
 
 def test_sglang_log_of_2026():
     run = imported("sglang-2026.log")
-    assert (run.requested["used"], run.requested["skipped"]) == (4, 2), "one line cut short, one written into another"
+    assert counts(run) == (4, 2), "one line cut short, one written into another"
     found = values(run)
     assert found["tokens_per_second"] == 208.0, "the line after a prefill, 1.59 tok/s, does not count"
     assert found["cycle_ms"] == pytest.approx(12.5)
@@ -100,13 +106,14 @@ def test_sglang_log_of_2026():
 
 def test_each_start_of_a_server_in_a_log_is_a_launch():
     run = imported("sglang-2025.log")
-    speculative, plain = run.launches
-    assert what(run, "acceptance") == ev.OF_VERIFIED
-    assert values(run)["cycle_ms"] == pytest.approx(10.0)
-    assert "tokens_per_cycle" not in plain.figures["imported"]
-    assert plain.figures["imported"]["cycle_ms"].value == pytest.approx(12.5), "a token each for two requests"
-    assert plain.samples["imported"]["context"] == [74.0, 114.0], "of one request"
-    assert speculative.effective["imported"]["speculative_algorithm"] == "EAGLE3"
+    speculative, plain = run.arms
+    assert (speculative, plain) == ("speculative_algorithm=EAGLE3", "speculative_algorithm=None")
+    assert [list(launch.figures) for launch in run.launches] == [[speculative], [plain]]
+    assert what(run, "acceptance", 0, speculative) == ev.OF_VERIFIED
+    assert values(run, 0, speculative)["cycle_ms"] == pytest.approx(10.0)
+    assert "tokens_per_cycle" not in values(run, 1, plain)
+    assert values(run, 1, plain)["cycle_ms"] == pytest.approx(12.5), "a token each for two requests"
+    assert run.launches[1].samples[plain]["context"] == [74.0, 114.0], "of one request"
 
 
 def decode_line(length, rate, rank="", graph="cuda graph: True"):
@@ -152,19 +159,22 @@ def test_data_parallel_ranks_are_not_taken_for_the_whole():
 
 def test_sglang_bench():
     run = imported("sglang-bench.jsonl")
-    assert (run.requested["used"], run.requested["skipped"]) == (4, 1)
+    assert counts(run) == (4, 1)
     assert run.arms == ["max_concurrency=1", "max_concurrency=8"]
     assert len(run.launches) == 1, "three benchmarks of one server are no three launches"
     figure = run.launches[0].figures["max_concurrency=1"]["tokens_per_second"]
     assert (figure.low, figure.value, figure.high, figure.count) == (79.0, 80.0, 82.0, 3)
     assert run.launches[0].samples["max_concurrency=1"]["tokens_per_second"] == [80.0, 84.0, 78.0]
     assert "since the server started" in over(run, "tokens_per_cycle", arm="max_concurrency=1")
-    assert run.workload["request_rate"] == "inf"
+    eight = run.launches[0].effective["max_concurrency=8"]
+    assert (eight["request_rate"], eight["workload"]) == ("inf", {"name": "sharegpt", "concurrency": 8})
+    assert run.workload["name"] == "sharegpt"
+    assert "concurrency" not in run.workload
 
 
 def test_vllm_log():
     run = imported("vllm.log")
-    assert (run.requested["used"], run.requested["skipped"]) == (5, 1)
+    assert counts(run) == (5, 1)
     found = values(run)
     assert found["tokens_per_second"] == 125.0, "of the intervals between the same requests"
     assert found["cycle_ms"] == pytest.approx(20.0)
@@ -205,7 +215,7 @@ def test_vllm_bench():
 def test_scrapes_of_vllm():
     run = imported("metrics-vllm-before.txt", "metrics-vllm-after.txt", seconds=25.0)
     found = values(run)
-    assert run.requested["skipped"] == 1, "the last line is cut short"
+    assert counts(run)[1] == 1, "the last line is cut short"
     assert found["tokens_per_second"] == 100.0
     assert (found["tokens_per_cycle"], found["acceptance"], found["drafted_per_cycle"]) == (2.5, 0.5, 3.0)
     assert [found[f"acceptance_{place}"] for place in (1, 2, 3)] == [0.8, 0.5, 0.2]
@@ -237,7 +247,7 @@ def test_scrapes_that_do_not_belong_together_are_refused():
 
 def test_aiperf():
     summary, table = imported("aiperf.json"), imported("aiperf.csv")
-    assert table.requested["skipped"] == 1, "a row cut short"
+    assert counts(table)[1] == 1, "a row cut short"
     for run in (summary, table):
         assert values(run)["tokens_per_cycle"] == 2.5, "weighted by steps, not the mean of requests"
         figure = run.launches[0].figures["imported"]["ttft_ms"]
@@ -248,12 +258,12 @@ def test_aiperf():
     assert summary.workload["concurrency"] == 4
     requests = imported("aiperf-records.jsonl")
     assert requests.launches[0].samples["imported"]["tpot_ms"] == [5.0, 6.0, 7.0]
-    assert requests.requested["notes"] == ["2 requests failed or belong to the warm-up, and are left out"]
+    assert requests.requested["note"] == "2 requests failed or belong to the warm-up, and are left out"
 
 
 def test_llama_server():
     run = imported("llama-server.log")
-    assert (run.requested["used"], run.requested["skipped"]) == (6, 1)
+    assert counts(run) == (6, 1)
     found = values(run)
     assert found["tokens_per_second"] == pytest.approx(110.0)
     assert found["tokens_per_cycle"] == pytest.approx((2.5 * 240 + 3.0 * 120) / 360)
@@ -273,29 +283,32 @@ def test_llama_speculative_is_read_by_its_summary():
 
 def test_llama_bench():
     run = imported("llama-bench.md")
-    assert run.arms == ["depth=0", "depth=4096"]
-    assert values(run, arm="depth=0") == {"prompt_tokens_per_second": 1876.57, "tokens_per_second": 46.83}
+    assert run.arms == ["test=pp512", "test=tg128", "test=tg128 @ d4096"]
+    assert values(run, arm="test=pp512") == {"prompt_tokens_per_second": 1876.57}
+    assert values(run, arm="test=tg128") == {"tokens_per_second": 46.83}
     run = imported("llama-bench.json")
-    assert run.launches[0].samples["imported"]["tokens_per_second"] == [8.3, 8.4, 8.5]
-    assert run.requested["notes"] == ["1 tests mix prompt and output tokens, and are left out"]
+    assert run.launches[0].samples["test=tg128"]["tokens_per_second"] == [8.3, 8.4, 8.5]
+    assert run.requested["note"] == "1 tests mix prompt and output tokens, and are left out"
 
 
 def test_table():
     run = imported("table.csv")
-    assert (run.requested["used"], run.requested["skipped"]) == (5, 1)
+    assert counts(run) == (5, 1)
     assert run.arms == ["plain", "eagle3"]
     assert [sorted(launch.figures) for launch in run.launches] == [["eagle3", "plain"], ["eagle3"]]
     assert values(run, arm="plain") == {"context": 150.0, "tokens_per_second": 82.5}, "an empty cell is unknown"
     assert values(run, 1, "eagle3")["verify_ms"] == 29.0
-    assert "operator" in run.requested["notes"][0]
+    assert "operator" in run.requested["note"]
 
 
 def test_a_file_is_a_launch_and_an_arm_can_be_named():
-    run = imported("vllm.log", "vllm-v0.log", arm="eagle3")
+    run = imported("vllm-v0.log", "vllm-v0.log", arm="eagle3")
     assert run.arms == ["eagle3"]
     assert [list(launch.figures) for launch in run.launches] == [["eagle3"], ["eagle3"]]
-    assert [file["name"] for file in run.requested["files"]] == ["vllm.log", "vllm-v0.log"]
+    assert list(run.workload["files"]) == ["vllm-v0.log"]
     assert imported("sglang-bench.jsonl", arm="x").arms == ["x,max_concurrency=1", "x,max_concurrency=8"]
+    different = imported("vllm.log", "vllm-v0.log")
+    assert different.arms == ["model=Qwen/Qwen3-8B", "model=unknown"], "unknown is not taken for equal"
 
 
 def test_what_cannot_be_imported_is_an_error_that_names_the_formats(tmp_path):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,8 +22,9 @@ from wingbeat.measure.importers import (
     vllm_bench,
     vllm_log,
 )
-from wingbeat.measure.importers.evidence import Evidence, Reading, decoded
+from wingbeat.measure.importers.evidence import Evidence, Reading, decoded, told_apart
 from wingbeat.measure.record import Launch, RunRecord
+from wingbeat.measure.runner import now
 
 DEFAULT_ARM = "imported"
 
@@ -87,33 +87,41 @@ def read(paths: Sequence[Path], wanted: str | None = None, seconds: float | None
 
 
 def to_record(reading: Reading, source: str, paths: Sequence[Path], name: str = "", arm: str = "") -> RunRecord:
-    """The reading as a record. arm: the arm's name; where a file has several, what tells them apart is added to it."""
-    files = [{"name": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()} for path in paths]
-    launches = [_launch(arms, arm) for arms in reading.launches]
-    arms = list(dict.fromkeys(label for launch in launches for label in launch.effective))
+    """The reading as a record.
+
+    arm: the arm's name. What ran with other settings is another arm: its name then says what tells them apart.
+    """
+    everything = [one for arms in reading.launches for one in arms]
+    apart = told_apart([one.settings for one in everything])
+    labels = {
+        id(one): ",".join(part for part in (arm, one.name or told) if part) or DEFAULT_ARM
+        for one, told in zip(everything, apart, strict=True)
+    }
+    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+    amount = f"{reading.used} entries used, {reading.skipped} damaged ones skipped"
+    requested = {"imported": f"{', '.join(files)} ({amount})"}
     return RunRecord(
         kind="import",
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        requested={"files": files, "used": reading.used, "skipped": reading.skipped, "notes": reading.notes},
-        workload=_shared([one.workload for arms in reading.launches for one in arms]),
-        arms=arms,
-        launches=launches,
+        created=now(),
+        requested=requested | ({"note": "; ".join(reading.notes)} if reading.notes else {}),
+        workload={**_shared([one.workload for one in everything]), "files": files},
+        arms=list(dict.fromkeys(labels.values())),
+        launches=[_launch({labels[id(one)]: one for one in arms}) for arms in reading.launches],
         name=name,
         source=source,
     )
 
 
-def _launch(arms: Sequence[Evidence], arm: str) -> Launch:
-    labels = [",".join(part for part in (arm, one.name) if part) or DEFAULT_ARM for one in arms]
-    named = list(zip(labels, arms, strict=True))
+def _launch(arms: dict[str, Evidence]) -> Launch:
     return Launch(
-        started=next((one.started for one in arms if one.started), ""),
+        started=next((one.started for one in arms.values() if one.started), ""),
         effective={
-            label: {**one.settings, "workload": one.workload, "definitions": one.definitions} for label, one in named
+            label: {**one.settings, "workload": one.workload, "definitions": one.definitions}
+            for label, one in arms.items()
         },
         finished=True,
-        figures={label: one.figures for label, one in named},
-        samples={label: one.samples for label, one in named},
+        figures={label: one.figures for label, one in arms.items()},
+        samples={label: one.samples for label, one in arms.items()},
     )
 
 

@@ -43,9 +43,9 @@ Row = dict[str, float | None]
 class Evidence:
     """One arm of one process.
 
-    name: what tells it from the other arms of the process ("": there is only one). settings: what the source says it
-    ran with. workload: what the source says of the requests. definitions: for each figure "what" it counts and "over"
-    what it was averaged. samples: columns of one length, None where a row did not say.
+    name: the arm's name, where the source gives one. settings: what the source says it ran with. workload: what it
+    says of the requests, in the names of records. definitions: for each figure "what" it counts and "over" what it was
+    averaged. samples: columns of one length, None where a row did not say.
     """
 
     name: str = ""
@@ -140,10 +140,21 @@ def columns(rows: Sequence[Row]) -> dict[str, list[float | None]]:
     return {name: column for name, column in filled.items() if any(value is not None for value in column)}
 
 
-def grouped(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> dict[str, list[Mapping[str, Any]]]:
-    """Rows with the same settings together; the name of a group tells where its settings differ from the others'."""
-    varying = [key for key in keys if len({repr(row.get(key)) for row in rows}) > 1]
+def grouped(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> list[list[Mapping[str, Any]]]:
+    """Rows that agree in all the keys together, in the order in which they came."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        groups.setdefault(" ".join(f"{key}={row.get(key)}" for key in varying), []).append(row)
-    return groups
+        groups.setdefault(repr([row.get(key) for key in keys]), []).append(row)
+    return list(groups.values())
+
+
+def told_apart(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A name for each: "" where all are alike, else "key=value" of as few settings as tell all different ones apart."""
+    chosen: list[str] = []
+    count = 1
+    for key in dict.fromkeys(key for one in settings for key in one):
+        groups = len(grouped(settings, [*chosen, key]))
+        if groups > count:
+            chosen.append(key)
+            count = groups
+    return [" ".join(f"{key}={one.get(key, 'unknown')}" for key in chosen) for one in settings]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from wingbeat.measure.importers import evidence as ev
@@ -120,52 +120,50 @@ def _speculative(text: str) -> ev.Reading:
 def _bench_json(text: str) -> ev.Reading:
     objects, damaged = documents(text)
     rows = [entry for entry in objects if ev.number(entry.get("avg_ts")) is not None]
-    keys = ("model_filename", "model_type", "backends", "n_batch", "n_ubatch", "n_threads", "n_gpu_layers", "type_k",
-            "type_v", "flash_attn", "n_depth")  # fmt: skip
-    arms = []
-    for name, group in ev.grouped(rows, keys).items():
-        settings = {key: group[0][key] for key in (*keys, "build_commit", "gpu_info", "cpu_info") if key in group[0]}
-        made = ev.Evidence(name, started=str(group[0].get("test_time", "")), settings=settings)
-        for row in group:
-            _put_speeds(made, _kind(row), row.get("samples_ts") or [row["avg_ts"]])
-        arms.append(made)
-    mixed = sum(_kind(row) is None for row in rows)
-    notes = [f"{mixed} tests mix prompt and output tokens, and are left out"] if mixed else []
-    return ev.Reading([arms] if arms else [], len(rows) - mixed, damaged + len(objects) - len(rows), notes)
-
-
-def _kind(row: Mapping[str, Any]) -> str | None:
-    prompt, output = row.get("n_prompt"), row.get("n_gen")
-    return None if bool(prompt) == bool(output) else "prompt_tokens_per_second" if prompt else "tokens_per_second"
-
-
-def _put_speeds(made: ev.Evidence, name: str | None, values: Sequence[object]) -> None:
-    if name:
-        speeds = [ev.number(value) for value in values]
-        made.samples[name] = speeds
-        what = ev.REQUEST_TOK_S if name == "tokens_per_second" else "prompt tokens a second of one request"
-        made.put(name, ev.median(name, speeds), what, f"{len(speeds)} repetitions")
+    keys = ("model_filename", "model_type", "build_commit", "backends", "gpu_info", "cpu_info", "n_batch", "n_ubatch",
+            "n_threads", "n_gpu_layers", "type_k", "type_v", "flash_attn")  # fmt: skip
+    found = []
+    for row in rows:
+        settings = {key: row[key] for key in keys if key in row}
+        prompt, output, depth = (int(row.get(key) or 0) for key in ("n_prompt", "n_gen", "n_depth"))
+        test = "" if prompt and output else f"pp{prompt}" if prompt else f"tg{output}"
+        found.append(({**settings, "test": test + (f" @ d{depth}" if depth else "")}, row.get("samples_ts")))
+    return _of_tests([(one, speeds or [row["avg_ts"]]) for (one, speeds), row in zip(found, rows, strict=True)],
+                     damaged + len(objects) - len(rows))  # fmt: skip
 
 
 def _bench_table(bodies: Sequence[str]) -> ev.Reading:
-    """A row reads "| qwen3 0.6B F16 | ... | tg128 @ d4096 | 46.83 ± 2.28 |"; columns before the test are settings."""
-    arms: dict[str, ev.Evidence] = {}
+    """A row reads "| qwen3 0.6B F16 | ... | tg128 @ d4096 | 46.83 ± 2.28 |"; columns before the speed are settings."""
+    tests: list[tuple[dict[str, Any], Sequence[object]]] = []
     header: list[str] = []
-    used = skipped = 0
+    skipped = 0
     for body in bodies:
         cells = [cell.strip() for cell in body.split("|")]
         if "t/s" in cells:
             header = cells
             continue
-        test = _TEST.fullmatch(cells[-2]) if len(cells) == len(header) else None
         speed = re.match(r"\d+\.\d+", cells[-1])
-        if test is None or speed is None:
+        if speed and len(cells) == len(header):
+            tests.append((dict(zip(header[:-1], cells, strict=False)), [float(speed[0])]))
+        else:
             skipped += _TEST.search(body) is not None
-            continue
-        settings = dict(zip(header[:-2], cells[:-2], strict=True)) | {"depth": test[3] or "0"}
-        made = arms.setdefault(repr(settings), ev.Evidence(settings=settings))
-        _put_speeds(made, "prompt_tokens_per_second" if test[1] == "pp" else "tokens_per_second", [float(speed[0])])
-        used += 1
-    for name, group in ev.grouped([made.settings for made in arms.values()], [*header[:-2], "depth"]).items():
-        arms[repr(dict(group[0]))].name = name
-    return ev.Reading([list(arms.values())] if arms else [], used, skipped)
+    return _of_tests(tests, skipped)
+
+
+def _of_tests(tests: Sequence[tuple[dict[str, Any], Sequence[object]]], skipped: int) -> ev.Reading:
+    """An arm for each test; those that mix prompt and output tokens ("pp512+tg128") are left out."""
+    arms: dict[str, ev.Evidence] = {}
+    speeds: dict[str, list[float | None]] = {}
+    for settings, values in tests:
+        if _TEST.fullmatch(settings["test"]):
+            arms.setdefault(repr(settings), ev.Evidence(settings=settings))
+            speeds.setdefault(repr(settings), []).extend(map(ev.number, values))
+    for key, made in arms.items():
+        prompt = made.settings["test"].startswith("pp")
+        name = "prompt_tokens_per_second" if prompt else "tokens_per_second"
+        what = "prompt tokens a second of one request" if prompt else ev.REQUEST_TOK_S
+        made.samples[name] = speeds[key]
+        made.put(name, ev.median(name, speeds[key]), what, "repetitions")
+    mixed = sum(not _TEST.fullmatch(settings["test"]) for settings, _ in tests)
+    notes = [f"{mixed} tests mix prompt and output tokens, and are left out"] if mixed else []
+    return ev.Reading([list(arms.values())] if arms else [], len(tests) - mixed, skipped, notes)

@@ -59,8 +59,9 @@ def _parsed(text: str) -> tuple[Series, int]:
     """Sums over label sets by name and kept labels ("vllm:x_total", "sglang:y_total category=decode"), and how many
     lines of a server's could not be read."""
     series: Series = defaultdict(float)
-    skipped = 0
-    for line in ev.lines(text):
+    whole, _, rest = text.rpartition("\n")  # a last line without an end may be cut in its number
+    skipped = bool(rest.strip())
+    for line in ev.lines(whole):
         if not re.match(r"(?:vllm|sglang)[:_]", line):
             continue
         match = _SAMPLE.match(line.rstrip())

@@ -6,6 +6,7 @@ Both measure from the client: throughput over the whole benchmark, and times of 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -13,20 +14,17 @@ from typing import Any
 from wingbeat.errors import CorruptError
 from wingbeat.measure.importers import evidence as ev
 
-_REQUESTS = "requests of the benchmark"
 _TIMES = {  # our name: theirs, and what it is
     "ttft_ms": (("ttft",), "time to the first token"),
     "tpot_ms": (("tpot",), "time a token after the first, of a request"),
     "itl_ms": (("itl",), "gap between two streamed pieces; with speculation a piece may hold several tokens"),
     "latency_ms": (("e2el", "e2e_latency"), "time from a request to its last token"),
 }
-_WORKLOAD = (
-    "dataset_name", "dataset_path", "random_input_len", "random_output_len", "random_range_ratio",
-    "sharegpt_output_len", "num_prompts", "request_rate", "burstiness", "max_concurrency", "total_input_tokens",
-    "total_output_tokens", "completed", "failed", "temperature",
+_SETTINGS = (
+    "backend", "model_id", "endpoint_type", "label", "tag", "dataset_name", "dataset_path", "random_input_len",
+    "random_output_len", "random_range_ratio", "sharegpt_output_len", "num_prompts", "request_rate", "burstiness",
+    "max_concurrency", "temperature",
 )  # fmt: skip
-_SAME = (*_WORKLOAD[:5], "num_prompts", "request_rate", "max_concurrency", "model_id", "backend", "label", "tag")
-_SETTINGS = ("backend", "model_id", "tokenizer_id", "endpoint_type", "label", "tag")
 _SERVER = ("attention_backend", "dtype", "quantization", "tp_size", "dp_size", "version", "disable_cuda_graph",
            "speculative_algorithm", "speculative_num_steps", "speculative_eagle_topk",
            "speculative_num_draft_tokens")  # fmt: skip
@@ -56,26 +54,31 @@ def arms(
 ) -> list[ev.Evidence]:
     """An arm for each set of settings. Several rows of one become a column each, with median and quartiles of them."""
     made = []
-    for name, group in ev.grouped(rows, _SAME).items():
+    for group in ev.grouped(rows, _SETTINGS):
         singles = [_one(row, fill) for row in group]
-        arm = singles[0]
-        arm.name = name
         if len(singles) > 1:
-            _join(arm, singles)
-        made.append(arm)
+            _join(singles[0], singles)
+        made.append(singles[0])
     return made
 
 
 def _one(row: Mapping[str, Any], fill: Callable[[ev.Evidence, Mapping[str, Any]], None]) -> ev.Evidence:
-    evidence = ev.Evidence(started=_started(row.get("date")))
-    evidence.settings = {name: row[name] for name in _SETTINGS if row.get(name) is not None}
+    evidence = ev.Evidence(started=_started(row.get("date")), workload=_workload(row))
+    evidence.settings = {name: _plain(row[name]) for name in _SETTINGS if row.get(name) is not None}
     server = row.get("server_info")
     if isinstance(server, dict):
         evidence.settings |= {name: server[name] for name in _SERVER if name in server}
-    evidence.workload = {name: _plain(row[name]) for name in _WORKLOAD if row.get(name) is not None}
     _put_client(evidence, row)
     fill(evidence, row)
     return evidence
+
+
+def _workload(row: Mapping[str, Any]) -> dict[str, Any]:
+    """In the names of records. With a request rate, the most at once is not how many ran."""
+    known = {"name": row.get("dataset_name"), "temperature": row.get("temperature")}
+    if row.get("request_rate") in ("inf", math.inf):
+        known["concurrency"] = row.get("max_concurrency")
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def _started(date: object) -> str:
@@ -98,12 +101,12 @@ def _join(arm: ev.Evidence, singles: Sequence[ev.Evidence]) -> None:
     for name in names:
         whole = next(single for single in singles if name in single.definitions).definitions[name]
         figure = ev.median(name, [row.get(name) for row in rows])
-        arm.put(name, figure, whole["what"], f"median of {len(rows)} benchmarks, each over {whole['over']}")
+        arm.put(name, figure, whole["what"], f"median of benchmarks, each over {whole['over']}")
 
 
 def _put_client(made: ev.Evidence, row: Mapping[str, Any]) -> None:
     count = row.get("completed")
-    over = f"{count} requests" if isinstance(count, int) else _REQUESTS
+    over = "requests of the benchmark"
     made.put(
         "tokens_per_second",
         ev.single("tokens_per_second", row.get("output_throughput")),

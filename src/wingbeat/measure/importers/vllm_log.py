@@ -125,7 +125,7 @@ def _evidence(found: _Lines, settings: dict[str, Any]) -> ev.Evidence:
     steady = _steady(rows)
     for row in steady:
         row["cycle_ms"] = ev.cycle_ms(row.get("running"), row.get("tokens_per_cycle"), row.get("tokens_per_second"))
-    over = f"{len(steady)} log lines" + (" with unchanged requests" if len(steady) < len(rows) else "")
+    over = "log lines with unchanged requests" if len(steady) < len(rows) else "log lines"
     hidden = {"accepted", "drafted"} | ({"rank"} if len(engines) < 2 else set())
     shown = [{name: value for name, value in row.items() if name not in hidden} for row in rows]
     made = ev.Evidence(settings=settings, samples=ev.columns(shown))
@@ -160,7 +160,7 @@ def _steady(rows: Sequence[ev.Row]) -> list[ev.Row]:
 def _put_intervals(made: ev.Evidence, rows: Sequence[ev.Row]) -> None:
     """Acceptance over all intervals: sums of the printed counts, not a mean of means."""
     known = [row for row in rows if row.get("drafted")]
-    over = f"all drafts of {len(known)} log lines"
+    over = "all drafts of the log lines"
     drafted, accepted = (sum(row[name] or 0.0 for row in known) for name in ("drafted", "accepted"))
     made.put("acceptance", ev.ratio("acceptance", accepted, drafted), ev.OF_DRAFTED, over)
     drafts = [_drafts(row) for row in known]

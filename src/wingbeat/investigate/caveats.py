@@ -63,6 +63,12 @@ def unclaimed(pair: Pair, primary: Change | None, contexts_matched: bool) -> lis
         )
     if sum(len(one.groups) for one in pair.sides) < 4:
         found.append("With fewer than 4 launches in all, whether they fall into groups cannot be seen.")
+    if (
+        pair.prompts
+        and min(len(one.groups) for one in pair.sides) == 1
+        and all(v.accepted for one in pair.sides for v in one.launches)
+    ):
+        found.append("Intervals of acceptance are between prompts here: another launch may accept otherwise.")
     unknown = [one.label for one in pair.sides if any(launch.mean_context() is None for launch in one.launches)]
     if unknown:
         found.append(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from wingbeat.investigate.side import Side
+from wingbeat.investigate.side import OTHER_NAMES, Side
 
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")
 LENGTHS = ("max_tokens", "ignore_eos", "stop")
@@ -50,8 +50,13 @@ def check(before: Side, after: Side) -> Comparable:
     tokens_differ |= bool(text)
     times_differ |= bool(text)
     obstacles += [text] if text else []
+    meant = [_definitions(one) for one in (before, after)]
+    redefined = {name for name in meant[0] if meant[0][name] != meant[1].get(name, meant[0][name])}
+    obstacles += [f"{name} counts {meant[0][name]} and {meant[1][name]}" for name in sorted(redefined)]
 
     def allowed(name: str) -> bool:
+        if name in redefined:
+            return False
         if name.endswith("_ms"):
             return not times_differ and not batch_differs
         return not tokens_differ and (name == "tokens_per_cycle" or not batch_differs)
@@ -70,7 +75,8 @@ def check(before: Side, after: Side) -> Comparable:
 def asked(one: Side, key: str) -> Any:
     """A setting of the workload as it was given; None: not known."""
     record = one.records[0]
-    return record.workload.get(key, record.requested.get(key))
+    places = (record.workload, record.workload.get("sampling", {}), record.requested)
+    return next((place[key] for place in places if place.get(key) is not None), None)
 
 
 def _difference(key: str, before: Side, after: Side) -> str:
@@ -105,15 +111,21 @@ def _totals(before: Side, after: Side) -> list[dict[str, dict[str, float]]]:
 def _settings(before: Side, after: Side) -> list[str]:
     """Settings that differ, apart from those that make sides incomparable."""
     first, second = ({**_flat(one.records[0].requested), **_flat(_effective(one))} for one in (before, after))
-    left_out = {*SAMPLING, *LENGTHS, "concurrency", "arms"}
-    shared = [key for key in first if key in second and key not in left_out]
+    left_out = {*SAMPLING, *LENGTHS, "concurrency", "arms", "launches", "rounds"}
+    shared = [key for key in first if key in second and key.rpartition(".")[2] not in left_out]
     return [f"{key} {first[key]} and {second[key]}" for key in shared if first[key] != second[key]]
 
 
 def _effective(one: Side) -> dict[str, Any]:
     launches = one.records[0].launches
     found = launches[0].effective.get(one.arm, {}) if launches else {}
-    return found if isinstance(found, dict) else {}
+    return {key: value for key, value in found.items() if key not in ("workload", "definitions")}
+
+
+def _definitions(one: Side) -> dict[str, str]:
+    """What an importer says that a quantity counts."""
+    found = one.records[0].launches[0].effective.get(one.arm, {}).get("definitions", {})
+    return {OTHER_NAMES.get(name, name): entry["what"] for name, entry in found.items()}
 
 
 def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -16,7 +16,7 @@ from wingbeat.errors import UsageError
 from wingbeat.investigate import caveats, comparable, derive, details, pair
 from wingbeat.investigate.details import BreakEven, ContextRow, Position
 from wingbeat.investigate.pair import Pair, Row
-from wingbeat.investigate.side import PARTS, Side, side
+from wingbeat.investigate.side import PARTS, Side, runs, side
 from wingbeat.measure.record import PLAIN
 from wingbeat.measure.replicates import SAME_WITHIN, launches_needed
 
@@ -110,9 +110,13 @@ def compare(before: Side, after: Side, same_within: float = SAME_WITHIN) -> Comp
 
 
 def _paired(before: Side, after: Side) -> bool:
-    """Whether the sides are arms of one run, present in all its launches."""
-    one = len(before.records) == len(after.records) == 1 and before.records[0] is after.records[0]
-    return one and len(before.groups) == len(after.groups) == len(before.records[0].launches)
+    """Whether the sides are arms of one run, measured by turns in all its launches."""
+    by_turns = before.evidence == after.evidence == "cycles" and before.records[0] is after.records[0]
+    return (
+        by_turns
+        and before.units == after.units == "launches"
+        and len(before.groups) == len(after.groups) == len(before.records[0].launches)
+    )
 
 
 def _plain(one: Side) -> Side | None:
@@ -120,9 +124,10 @@ def _plain(one: Side) -> Side | None:
     if one.arm == PLAIN or not all(PLAIN in record.arms for record in one.records):
         return None
     try:
-        return side(one.label, one.records, PLAIN)
+        sides = [side(one.label, record, PLAIN) for record in one.records]
     except UsageError:
         return None
+    return sides[0] if one.units == "launches" else runs(one.label, sides)
 
 
 def _control(sides: Pair, before: Side | None, after: Side | None) -> Row | None:

@@ -63,7 +63,7 @@ def by_context(pair: Pair) -> tuple[list[ContextRow], list[Row]]:
     rows: list[ContextRow] = []
     matched: list[Row] = []
     for name in ("cycle_ms", "tokens_per_cycle", "tokens_per_second"):
-        tables = [[_binned(launch, name) for launch in one.launches] for one in pair.sides]
+        tables = [[_binned(group, name) for group in one.groups] for one in pair.sides]
         if any(table is None for side in tables for table in side):
             continue
         counts, logs = (_stacked(tables, index) for index in (0, 1))
@@ -82,13 +82,13 @@ def by_context(pair: Pair) -> tuple[list[ContextRow], list[Row]]:
     return rows, matched
 
 
-def _binned(launch: LaunchView, name: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Counts and logs of the mean by bin; None where the launch does not know."""
+def _binned(group: list[LaunchView], name: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Counts and logs of the mean by bin, of the launches of a replicate; None where they do not know."""
     import numpy as np
 
-    contexts, values = launch.series.get("context"), launch.series.get(name)
-    if contexts is None or values is None:
+    if not all({"context", name} <= launch.series.keys() for launch in group):
         return None
+    contexts, values = (np.concatenate([launch.series[key] for launch in group]) for key in ("context", name))
     known = np.isfinite(contexts) & np.isfinite(values) & (contexts >= 1)
     place = np.minimum(np.frexp(contexts[known])[1] - 1, BINS - 1)
     counts = np.bincount(place, minlength=BINS)
@@ -120,7 +120,7 @@ def _row(pair: Pair, name: str, logs: Sequence[np.ndarray]) -> Row:
 
 def positions(pair: Pair) -> list[Position]:
     """Acceptance by position where both sides drafted; from noted figures without an interval."""
-    tables = [[_accepted(launch, pair.prompts) for launch in one.launches] for one in pair.sides]
+    tables = [[_accepted(group, pair.prompts) for group in one.groups] for one in pair.sides]
     if any(table is None for side in tables for table in side):
         return _noted_positions(pair)
     import numpy as np
@@ -139,10 +139,15 @@ def positions(pair: Pair) -> list[Position]:
     return found
 
 
-def _accepted(launch: LaunchView, prompts: Sequence[str]) -> np.ndarray | None:
+def _accepted(group: list[LaunchView], prompts: Sequence[str]) -> np.ndarray | None:
+    """[prompts, positions, 3] of a replicate; None where nothing was drafted."""
     import numpy as np
 
-    return np.stack([launch.accepted[prompt] for prompt in prompts]) if launch.accepted and prompts else None
+    if not prompts or not all(launch.accepted for launch in group):
+        return None
+    tables = [np.stack([launch.accepted[prompt] for prompt in prompts]) for launch in group]
+    deepest = max(table.shape[1] for table in tables)
+    return np.sum([_deep(table, deepest) for table in tables], axis=0)
 
 
 def _deep(table: np.ndarray, deepest: int) -> np.ndarray:

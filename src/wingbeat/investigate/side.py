@@ -65,12 +65,16 @@ class LaunchView:
 
 @dataclass
 class Side:
-    """An arm of a record. groups: the launches that make one replicate (one each; a whole run each in a history)."""
+    """An arm of a record, or of several.
+
+    groups: the launches that make one replicate (one each; where units are "runs", those of a whole run).
+    """
 
     label: str
     arm: str
     records: list[RunRecord]
     groups: list[list[LaunchView]]
+    units: Literal["launches", "runs"] = "launches"
 
     @property
     def launches(self) -> list[LaunchView]:
@@ -78,24 +82,24 @@ class Side:
         return [launch for group in self.groups for launch in group]
 
     @property
-    def units(self) -> str:
-        """What the replicates are."""
-        return "runs" if len(self.records) > 1 else "launches"
-
-    @property
     def evidence(self) -> Evidence:
         """What the side rests on."""
         return self.launches[0].evidence
 
 
-def side(label: str, records: Sequence[RunRecord], arm: str) -> Side:
+def side(label: str, record: RunRecord, arm: str) -> Side:
     """The launches of an arm that say anything. Raises UsageError where none does."""
-    found = [[view for launch in record.launches if (view := _view(launch, arm))] for record in records]
-    groups = found if len(records) > 1 else [[view] for view in found[0]]
-    chosen = Side(label, arm, list(records), [group for group in groups if group])
-    if not chosen.groups:
-        raise UsageError(f"{label} has no measured round, sample or figure of the arm {arm!r}: nothing to compare")
-    return chosen
+    views = [view for launch in record.launches if (view := _view(launch, arm))]
+    if not views:
+        there = f"there are {', '.join(record.arms)}" if arm not in record.arms else "no round, sample or figure of it"
+        raise UsageError(f"{label} has nothing to compare of the arm {arm!r}: {there}")
+    return Side(label, arm, [record], [[view] for view in views])
+
+
+def runs(label: str, sides: Sequence[Side]) -> Side:
+    """Runs of one arm as one side, each run being one replicate."""
+    records = [record for one in sides for record in one.records]
+    return Side(label, sides[0].arm, records, [one.launches for one in sides], "runs")
 
 
 def common_arm(records: Iterable[RunRecord]) -> str:

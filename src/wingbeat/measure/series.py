@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 RESAMPLES = 1000
 MOST_BLOCKS = 500
 MOST_LAG = 200
-PARTS = 40
-SHORTEST = 2 * PARTS  # cycles from which a trend can be looked for
+PARTS = 40  # at most, and of so many cycles that neighbouring parts hardly resemble each other
+FEWEST_PARTS = 10
+SHORTEST = 80  # cycles from which a trend can be looked for
 WARMUP_ENDS = 0.3
-CERTAIN_STEP = 5.0  # standard errors; of 40 blocks the best of all splits reaches 3 by chance
+CERTAIN_STEP = 5.0  # standard errors; of 40 parts the best of all splits reaches 3 by chance
 
 
 @dataclass(frozen=True)
@@ -87,18 +88,18 @@ def ratio_error(above: np.ndarray, below: np.ndarray) -> float:
 def trend(values: np.ndarray, contexts: np.ndarray | None, least: float) -> Trend | None:
     """Whether a series of positive values (one a cycle or sample, in order) kept still; None: too short to say.
 
-    least: changes smaller than this (log ratio) are no matter. The slope is Theil and Sen's over medians of 40 parts,
-    with its 99 % interval; a step counts where it fits better than a line.
+    least: changes smaller than this (log ratio) are no matter. The slope is Theil and Sen's over medians of up to 40
+    parts, with its 99.9 % interval; a step counts where it fits better than a line.
     """
     import numpy as np
     from scipy.stats import theilslopes
 
     if len(values) < SHORTEST:
         return None
-    cut = values[: len(values) // PARTS * PARTS].reshape(PARTS, -1)
-    parts = np.log(np.median(cut, axis=1))
-    places = np.linspace(0, 1, PARTS)
-    slope, level, low, high = theilslopes(parts, places, alpha=0.99)
+    count = _parts(values)
+    parts = np.log(np.median(values[: len(values) // count * count].reshape(count, -1), axis=1))
+    places = np.linspace(0, 1, count)
+    slope, level, low, high = theilslopes(parts, places, alpha=0.999)
     line = float(((parts - level - slope * places) ** 2).sum())
     at, step, error, rest = _best_step(parts)
     context = _correlation(parts, contexts)
@@ -107,6 +108,16 @@ def trend(values: np.ndarray, contexts: np.ndarray | None, least: float) -> Tren
     if low * high > 0 and abs(slope) > least:
         return Trend("drift", float(slope), 0.0, context)
     return Trend("steady", float(slope), 0.0, context)
+
+
+def _parts(values: np.ndarray) -> int:
+    """In how many parts a series is looked at: each four times as long as cycles resemble each other.
+
+    How long that is, is taken from tenths of the series less their means, so that what is looked for does not count.
+    """
+    whole = values[: len(values) // FEWEST_PARTS * FEWEST_PARTS].reshape(FEWEST_PARTS, -1)
+    alike = decorrelation((whole - whole.mean(axis=1, keepdims=True)).ravel())
+    return max(FEWEST_PARTS, min(PARTS, int(len(values) / (4 * alike))))
 
 
 def _best_step(parts: np.ndarray) -> tuple[float, float, float, float]:
@@ -129,7 +140,7 @@ def _correlation(parts: np.ndarray, contexts: np.ndarray | None) -> float | None
 
     if contexts is None or not np.isfinite(contexts).all():
         return None
-    means = contexts[: len(contexts) // PARTS * PARTS].reshape(PARTS, -1).mean(axis=1)
+    means = contexts[: len(contexts) // len(parts) * len(parts)].reshape(len(parts), -1).mean(axis=1)
     if np.std(means) == 0 or np.std(parts) == 0:
         return None
     return float(np.corrcoef(parts, means)[0, 1])

@@ -1,0 +1,93 @@
+"""`wingbeat compare`: what changed between two runs or two arms, and with what certainty. No torch, no model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from wingbeat.cli import options
+from wingbeat.errors import UsageError, WingbeatError
+from wingbeat.measure import record, store
+
+if TYPE_CHECKING:
+    from wingbeat.investigate.side import Side
+    from wingbeat.measure.record import RunRecord
+
+WRONG, USAGE = 2, 4  # the code of wrong usage elsewhere, and here
+CODES = {"same": 0, "faster": 0, "slower": 1, "cannot tell": 2, "not comparable": 3}
+
+
+class Comparing(TyperCommand):
+    """A command whose wrong usage ends with the code 4, as 2 means "cannot tell"."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The same as ever, with the other code."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except Exception as error:
+            if getattr(error, "exit_code", None) == WRONG:
+                error.exit_code = USAGE  # type: ignore[attr-defined]
+            raise
+
+
+def compare(
+    before: Annotated[str, typer.Argument(help="A run: its name in the store, or its file; RUN:ARM for one arm.")],
+    after: Annotated[str | None, typer.Argument(help="The run to compare it with, or another arm of the same.")] = None,
+    history: Annotated[bool, typer.Option("--history", help="Compare the one run with all like it before it.")] = False,
+    same_within: Annotated[float, typer.Option(min=0.1, max=50, help="Changes up to so many percent are none.")] = 3.0,
+    store_named: options.Store = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")] = False,
+) -> None:
+    """Compare two runs: is it the same experiment, is the change real, and where is it?
+
+    Exit codes: 0 same or faster, 1 slower, 2 cannot tell, 3 not comparable, 4 wrong usage or unreadable run.
+    """
+    from wingbeat.investigate import compare as comparing
+    from wingbeat.report import compare as report
+
+    try:
+        if history == (after is not None):
+            raise UsageError("name two runs, or one with --history")
+        sides = _two(before, after, store_named) if after else _history(before, store_named)
+        found = comparing.compare(*sides, same_within / 100)
+    except WingbeatError as error:
+        typer.echo(f"wingbeat: {error}", err=True)
+        raise typer.Exit(USAGE) from error
+    print(json.dumps(report.document(found)) if as_json else report.render(found))
+    raise typer.Exit(CODES[found.verdict])
+
+
+def _two(before: str, after: str, store_named: Path | None) -> tuple[Side, Side]:
+    from wingbeat.investigate.side import common_arm, side
+
+    (name, arm), (other_name, other_arm) = _split(before), _split(after)
+    run = _open(name, store_named)
+    other = run if name == other_name else _open(other_name, store_named)
+    if run is other and not (arm and other_arm):
+        raise UsageError(f"{name} is on both sides; name two of its arms, as in RUN:ARM ({', '.join(run.arms)})")
+    one = arm or other_arm or common_arm([run, other])
+    return side(before, run, one), side(after, other, other_arm or one)
+
+
+def _history(text: str, store_named: Path | None) -> tuple[Side, Side]:
+    from wingbeat.investigate.history import against_history
+    from wingbeat.investigate.side import common_arm
+
+    name, arm = _split(text)
+    run = _open(name, store_named)
+    others = [record.load(path, partial=True) for path in store.paths(options.store_folder(store_named))]
+    return against_history(text, run, arm or common_arm([run]), others)
+
+
+def _split(text: str) -> tuple[str, str | None]:
+    """The run and, after a colon, the arm."""
+    name, _, arm = text.partition(":")
+    return (text, None) if Path(text).is_file() else (name, arm or None)
+
+
+def _open(name: str, store_named: Path | None) -> RunRecord:
+    return options.open_run(name, store_named)[0]

@@ -31,6 +31,7 @@ REQUEST_TOK_S = "output tokens a second of one request, while it decodes"
 WITH_OWN = "tokens added by a verify to one request, the target's own counted"
 OF_DRAFTED = "accepted of the drafted tokens, the target's own not counted"
 OF_VERIFIED = "accepted tokens and the target's own, of all verified with the root"
+CYCLE = "time of a cycle, worked out from its tokens and their speed"
 UNCONDITIONAL = "cycles in which this position was accepted, of all cycles with a draft"
 
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")

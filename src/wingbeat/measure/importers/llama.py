@@ -92,7 +92,7 @@ def _of_requests(rows: list[ev.Row]) -> ev.Evidence:
     made = ev.Evidence(samples=ev.columns([{key: row[key] for key in row if key not in hidden} for row in rows]))
     over = "median of requests"
     whats = {"tokens_per_second": ev.REQUEST_TOK_S, "prompt_tokens_per_second": "prompt tokens a second of one request",
-             "cycle_ms": "derived: tokens per cycle / throughput", "prompt_tokens": "evaluated tokens of a prompt",
+             "cycle_ms": ev.CYCLE, "prompt_tokens": "evaluated tokens of a prompt",
              "new_tokens": "tokens of a request"}  # fmt: skip
     for name, what in whats.items():
         made.put(name, ev.median(name, made.samples.get(name, [])), what, over)

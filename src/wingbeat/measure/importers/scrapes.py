@@ -60,7 +60,7 @@ def _parsed(text: str) -> tuple[Series, int]:
     lines of a server's could not be read."""
     series: Series = defaultdict(float)
     whole, _, rest = text.rpartition("\n")  # a last line without an end may be cut in its number
-    skipped = bool(rest.strip())
+    skipped = int(bool(rest.strip()))
     for line in ev.lines(whole):
         if not re.match(r"(?:vllm|sglang)[:_]", line):
             continue

@@ -134,9 +134,7 @@ def _evidence(rows: list[ev.Row], started: str, settings: dict[str, Any]) -> ev.
 
     rate = ev.DECODE_TOK_S + (f", of one of {len(ranks)} data-parallel ranks" if len(ranks) > 1 else "")
     made.put("tokens_per_second", ev.median("tokens_per_second", column("tokens_per_second")), rate, over)
-    made.put(
-        "cycle_ms", ev.median("cycle_ms", column("cycle_ms")), "derived: running x accept length / throughput", over
-    )
+    made.put("cycle_ms", ev.median("cycle_ms", column("cycle_ms")), ev.CYCLE, over)
     made.put("tokens_per_cycle", ev.mean("tokens_per_cycle", column("tokens_per_cycle", rows), column("running", rows)),
              ev.WITH_OWN, "log lines, weighted by running requests")  # fmt: skip
     made.put("acceptance", ev.mean("acceptance", column("acceptance", rows)), _rate(rows, settings),

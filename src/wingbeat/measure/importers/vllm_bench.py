@@ -46,7 +46,7 @@ def _fill(made: ev.Evidence, row: Mapping[str, Any]) -> None:
     time, length = made.figures.get("tpot_ms"), made.figures.get("tokens_per_cycle")
     if time and length:
         cycle = ev.single("cycle_ms", time.value * length.value)
-        made.put("cycle_ms", cycle, "derived: time a token x acceptance length", made.definitions["tpot_ms"]["over"])
+        made.put("cycle_ms", cycle, ev.CYCLE, made.definitions["tpot_ms"]["over"])
 
 
 def _offline(row: Mapping[str, Any]) -> ev.Evidence:

@@ -137,7 +137,7 @@ def _evidence(found: _Lines, settings: dict[str, Any]) -> ev.Evidence:
         over,
     )
     made.put("cycle_ms", ev.median("cycle_ms", [row.get("cycle_ms") for row in steady]),
-             "derived: running x acceptance length / throughput", over)  # fmt: skip
+             ev.CYCLE, over)  # fmt: skip
     made.put("running", ev.median("running", [row.get("running") for row in steady]),
              "requests in the batch when the line was written", over)  # fmt: skip
     _put_intervals(made, rows)

@@ -6,15 +6,18 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from wingbeat.measure import record as records
 
 BENCH = [sys.executable, "-c", "from wingbeat.cli.main import main; main()", "bench"]
 
 
 def test_bench_measures_the_default_model(tmp_path):
-    path = tmp_path / "run.json"
-    arguments = ["--limit", "2", "--max-tokens", "6", "--dtype", "float32", "--context", "512", "--out", path, "--json"]
-    done = subprocess.run([*BENCH, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    path = tmp_path / "good.jsonl"
+    arguments = ["--limit", "2", "--max-tokens", "6", "--dtype", "float32", "--context", "512", "--launches", "2"]
+    arguments += ["--name", "good", "--store", str(tmp_path), "--json"]
+    done = subprocess.run([*BENCH, *arguments], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "All outputs are identical to plain decoding" in done.stdout
     document = json.loads(done.stdout.splitlines()[-1])
@@ -23,27 +26,46 @@ def test_bench_measures_the_default_model(tmp_path):
     assert plain["tokens_per_cycle"] == 1
     assert plain["tokens_per_second"]["median"] > 0
     run = records.load(path)
-    assert run.requested["dtype"] == "float32"
+    assert (run.name, run.requested["dtype"], run.finished) == ("good", "float32", True)
+    assert len({launch.pid for launch in run.launches}) == 2
+    assert [launch.rounds[1].order[0] for launch in run.launches] == ["plain", "eagle3"]
     launch = run.launches[0]
-    assert launch.finished
+    assert all(launch.calibration[moment]["memory_read"] > 0 for moment in ("before", "after"))
     assert launch.effective["plain"]["draft"]["drafter"] == "none"
     assert launch.effective["ngram:4"]["limits"]["context"] == 512
     assert launch.fingerprint["torch.threads"]["state"] == "value"
     assert [entry.warmup for entry in launch.rounds] == [True, False, False]
     for facts in (facts for entry in launch.rounds for facts in entry.arms.values()):
         assert sum(sum(row) for row in facts.cycles.committed) == facts.requests[0].new_tokens
+        assert facts.requests[0].ttft_ms >= facts.prefill_ms
         assert facts.cycles.contexts[0] == [facts.requests[0].prompt_tokens - 1]
-        parts = sum(sum(facts.cycles.ms[name]) for name in ("draft", "verify", "accept", "commit"))
-        assert parts <= sum(facts.cycles.ms["cycle"]) * 1.001
+        parts = sum(sum(facts.cycles.ms[name]) for name in ("draft", "verify", "accept", "commit", "host"))
+        assert parts == pytest.approx(sum(facts.cycles.ms["cycle"]), rel=1e-4)
         assert sum(facts.cycles.ms["cycle"]) + facts.prefill_ms <= 1000 * facts.seconds * 1.001
 
 
+def test_what_a_launch_refuses_ends_the_bench_and_leaves_nothing(tmp_path):
+    done = subprocess.run(
+        [*BENCH, "--temperature", "-1", "--store", str(tmp_path)], capture_output=True, text=True, timeout=300
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.strip() == "wingbeat: temperature must be 0 or more, not -1.0"
+    assert not list(tmp_path.iterdir())
+
+
+def rounds_of(path):
+    """Rounds of the first launch so far; a file that is being written may end in half a line."""
+    run = records.load(path, partial=True) if path.exists() and path.stat().st_size else None
+    return len(run.launches[0].rounds) if run and run.launches else 0
+
+
 def test_ctrl_c_in_the_middle_leaves_the_finished_rounds(tmp_path):
-    path = tmp_path / "run.json"
-    arguments = ["--arms", "plain,ngram", "--max-tokens", "8", "--context", "512", "--out", str(path)]
+    path = tmp_path / "run.jsonl"
+    arguments = ["--arms", "plain,ngram", "--max-tokens", "8", "--context", "512", "--name", "run"]
+    arguments += ["--store", str(tmp_path)]
     bench = subprocess.Popen([*BENCH, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 240
-    while not (path.exists() and len(records.load(path).launches[0].rounds) >= 2):
+    while rounds_of(path) < 2:
         assert bench.poll() is None, bench.communicate()[1]
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -55,6 +77,6 @@ def test_ctrl_c_in_the_middle_leaves_the_finished_rounds(tmp_path):
     assert 2 <= len(kept.launches[0].rounds) < 25
     assert f"stopped after {len(kept.launches[0].rounds)} of 25 rounds; the record is {path}" in errors
     assert "Traceback" not in errors
-    assert [file.name for file in tmp_path.iterdir()] == ["run.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["run.jsonl"]
     shown = subprocess.run([*BENCH[:-1], "runs", "show", str(path)], capture_output=True, text=True)
     assert "Not finished" in shown.stdout

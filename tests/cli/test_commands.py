@@ -26,7 +26,7 @@ def wingbeat(*arguments):
 def record(tmp_path):
     arms = {"plain": FakeArm(20.0), "ngram": FakeArm(24.0, drafted=4, accepted=(3, 1))}
     plan = Plan(bundled().take(8), tuple(arms))
-    path = tmp_path / "run.json"
+    path = tmp_path / "run.jsonl"
     measure(plan.record("bench", {"temperature": 0.0}), FakeSubject(arms), plan, path)
     return path
 
@@ -75,12 +75,18 @@ def test_importing_wingbeat_imports_no_torch():
         (["bench", "--arms", "plain,eagle3:x"], 2, "cannot read the arm 'eagle3:x'"),
         (["bench", "--arms", "plain,plain"], 2, "named twice"),
         (["bench", "--rounds", "0"], 2, "Invalid value for '--rounds'"),
-        (["bench", "--temperature", "-1"], 2, "temperature must be 0 or more"),
-        (["runs", "show", "/no/such/record"], 1, "cannot read the record /no/such/record"),
+        (["bench", "--name", "../up"], 2, "cannot be named"),
+        (["bench", "--launches", "0"], 2, "Invalid value for '--launches'"),
+        (["bench-launch", "/no/such/record"], 1, "cannot read the record /no/such/record"),
+        (["runs", "show", "/no/such/record"], 1, "no run '/no/such/record'"),
+        (["runs", "new", "good"], 2, "Missing option '--arm'"),
+        (["runs", "new", "good", "--arm", "plain"], 2, "at least one figure"),
+        (["runs", "new", "good", "--arm", "plain", "--verify-ms", "19ms"], 2, "cannot read the figure '19ms'"),
     ],
 )
 def test_bad_input_is_a_clear_message_and_an_exit_code(arguments, code, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WINGBEAT_STORE", str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["wingbeat", *arguments])
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     with pytest.raises(SystemExit) as ended:

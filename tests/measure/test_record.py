@@ -79,14 +79,14 @@ def test_what_stands_before_the_damage_can_be_read(saved):
     run, path = saved
     run.launches.append(copy.deepcopy(run.launches[0]))
     records.save(run, path)
-    content = path.read_bytes()
-    path.write_bytes(content[: int(0.9 * len(content))])
+    *content, last_round, _ = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*content, last_round[:-100]]))
     read = records.load(path, partial=True)
     assert "damaged in launch 2, after 2 rounds: it is cut short" in read.damage
     assert read.launches[0] == run.launches[0]
     assert read.launches[1].rounds == run.launches[1].rounds[:2]
     assert not read.launches[1].finished
-    path.write_bytes(content[:50])
+    path.write_bytes(content[0][:50])
     with pytest.raises(CorruptError):
         records.load(path, partial=True)
 

@@ -1,9 +1,12 @@
+import os
+
 import pytest
 
 from wingbeat.errors import CapacityError, InterruptedRunError, UsageError
+from wingbeat.measure import calibrate
 from wingbeat.measure import record as records
 from wingbeat.measure.record import Difference
-from wingbeat.measure.runner import Plan, first_difference, measure, new_path
+from wingbeat.measure.runner import Plan, first_difference, measure
 from wingbeat.measure.subjects import FakeArm, FakeSubject
 from wingbeat.measure.workload import bundled
 
@@ -22,6 +25,11 @@ def test_arms_run_forwards_and_backwards_in_turn():
     assert orders(plan()) == ["ABC", "CBA", "ABC", "CBA"]
     assert orders(plan(prompts=2, rounds=2)) == ["ABC", "CBA", "ABC", "CBA"]
     assert orders(plan(prompts=1, rounds=3, arms=("A", "B"))) == ["AB", "BA", "AB"]
+
+
+def test_every_second_launch_begins_backwards():
+    assert orders(plan(prompts=3, launch=1)) == ["CBA", "ABC", "CBA"]
+    assert orders(plan(prompts=3, launch=2)) == orders(plan(prompts=3))
 
 
 def test_a_linear_drift_hits_all_arms_alike():
@@ -63,9 +71,16 @@ def test_a_run_is_saved_after_every_round_and_marks_its_warm_up(tmp_path):
     assert launch.rounds[1].order == ["A", "B", "C"]
     assert set(launch.rounds[1].arms) == set(ARMS)
     assert launch.effective["B"]["verify_ms"] == 10.0
-    assert launch.fingerprint["python"]["state"] == "value"
+    for fingerprint in (launch.fingerprint, launch.fingerprint_after):
+        assert fingerprint["python"]["state"] == "value"
+    assert launch.fingerprint["boot_id"]["state"] in ("value", "unknown")
+    assert launch.calibration["before"].keys() == launch.calibration["after"].keys() == calibrate.UNITS.keys()
+    assert (launch.pid, launch.started[:2]) == (os.getpid(), "20")
+    times = [time for entry in launch.rounds for arm in entry.order for time in entry.arms[arm].cycles.time]
+    assert times == sorted(times)
     assert run.requested == {"max_tokens": 32, "rounds": 1, "warmup": 1}
     assert run.workload["sha256"] == chosen.workload.digest
+    assert (run.workload["sampling"], run.workload["concurrency"]) == ({"max_tokens": 32}, 1)
     assert [entry.prompt for entry in run.measured()] == [prompt.id for prompt in chosen.workload.prompts]
 
 
@@ -90,6 +105,18 @@ def test_differences_from_the_plain_arm_are_found_and_their_gap_is_asked_for(tmp
 def test_first_difference():
     assert first_difference([1, 2, 3], [1, 2, 4]) == 2
     assert first_difference([1, 2], [1, 2, 4]) == 2
+
+
+def test_launches_add_up_in_one_file(tmp_path):
+    path, run = tmp_path / "run.jsonl", plan().record("bench", {"launches": 2})
+    records.save(run, path)
+    for number in range(2):
+        run = records.load(path)
+        assert not run.finished
+        measure(run, FakeSubject(ARMS), plan(prompts=2, launch=number), path)
+    assert records.load(path) == run
+    assert run.finished
+    assert [launch.rounds[1].order for launch in run.launches] == [["A", "B", "C"], ["C", "B", "A"]]
 
 
 class StoppedSubject(FakeSubject):
@@ -121,16 +148,6 @@ def test_ctrl_c_before_the_first_round_saves_nothing(tmp_path):
     with pytest.raises(InterruptedRunError, match="nothing to save"):
         measure(chosen.record("bench", {}), StoppedSubject(stop_at=1), chosen, tmp_path / "run.json")
     assert not list(tmp_path.iterdir())
-
-
-def test_records_are_named_after_the_time_and_never_written_over(tmp_path):
-    assert new_path(tmp_path, "bench").parent == tmp_path
-    assert new_path(tmp_path, "bench").match("bench-*.json")
-    named = tmp_path / "mine.json"
-    assert new_path(named, "bench") == named
-    named.write_text("")
-    with pytest.raises(UsageError, match="never written over"):
-        new_path(named, "bench")
 
 
 def test_a_prompt_that_is_refused_names_the_rounds_that_are_saved(tmp_path):

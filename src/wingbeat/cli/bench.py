@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wingbeat.cli import options
 from wingbeat.cli.display import progress_bar, show
+from wingbeat.errors import UsageError
+from wingbeat.measure import launches, record, runner, store, workload
+
+if TYPE_CHECKING:
+    from wingbeat.measure.runner import Turn
+    from wingbeat.measure.workload import Workload
+
+LAUNCH = (sys.executable, "-c", "from wingbeat.cli.main import main; main()", "bench-launch")
 
 
 def bench(
     prompts: Annotated[Path | None, typer.Option(help="Question file (JSON lines with turns).")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Prompts to use, spread over their categories.")] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="How often each prompt meets every arm.")] = 1,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each prompt meets every arm in a launch.")] = 1,
+    launch_count: Annotated[int, typer.Option("--launches", min=1, help="Fresh processes to measure in.")] = 1,
     arms: Annotated[str | None, typer.Option(help="Such as plain,ngram,eagle3:4 (drafter:steps:topk:nodes).")] = None,
-    out: Annotated[Path, typer.Option(help="Record to write (.json), or the folder for it.")] = Path("wingbeat-runs"),
+    name: Annotated[str | None, typer.Option(help="The run's name; by default after the time.")] = None,
+    store_named: options.Store = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as one JSON document at the end.")] = False,
     model: options.Model = None,
     head: options.Head = None,
@@ -32,21 +44,62 @@ def bench(
     context: options.Context = None,
 ) -> None:
     """Compare plain decoding with speculation: speed, cost of a cycle, acceptance, and equality of the outputs."""
+    requested = {
+        "model": model, "head": head and str(head), "dtype": dtype, "device": device, "context": context,
+        "draft": asdict(options.draft(None, steps, topk, nodes)), "arms": arms,
+        "temperature": temperature, "seed": seed, "max_tokens": max_tokens,
+        "prompts": prompts and str(prompts), "limit": limit, "launches": launch_count,
+    }  # fmt: skip
+    has_head = head is not None or model is None
+    arms = arms or ("plain,ngram:4,eagle3" if has_head else "plain,ngram:4")
+    plan = runner.Plan(_questions(requested), tuple(_arms(arms, requested)), rounds)
+    path = store.new_path(options.store_folder(store_named), name or store.timed_name("bench"))
+    run = plan.record("bench", requested)
+    run.name = path.stem
+    record.save(run, path)
+    try:
+        code = launches.run([*LAUNCH, str(path)], launch_count, path)
+    finally:
+        run = record.load(path, partial=True)
+        if not run.launches:
+            path.unlink()
+    if code:
+        raise typer.Exit(code)
+    show(run, path, as_json)
+
+
+def launch(path: Annotated[Path, typer.Argument(help="The record to add a launch to.")]) -> None:
+    """Measure one launch, as the record asks for it, in this process."""
     from wingbeat.engine.request import SamplingParams
-    from wingbeat.measure import runner, workload
     from wingbeat.measure.subjects import EngineSubject
 
-    questions = workload.read(prompts) if prompts else workload.bundled()
-    questions = questions if limit is None else questions.take(limit)
-    path = runner.new_path(out, "bench")
-    defaults = options.draft(None, steps, topk, nodes)
-    named = options.arms(arms, defaults) if arms else None
-    params = SamplingParams(temperature=temperature, seed=seed, max_tokens=max_tokens)
-    llm = options.load(model, head, dtype, device, context)
-    chosen = named or options.arms("plain,ngram:4,eagle3" if llm.head else "plain,ngram:4", defaults)
-    plan = runner.Plan(questions, tuple(chosen), rounds)
-    requested = {**llm.requested, "draft": asdict(defaults), "arms": arms, **asdict(params)}
-    record = plan.record("bench", requested)
-    with progress_bar("measuring", len(plan)) as advance:
-        runner.measure(record, EngineSubject(llm, chosen, params), plan, path, lambda turn: advance(turn.prompt.id))
-    show(record, path, as_json)
+    parent = os.getppid()
+    run = record.load(path)
+    asked, number = run.requested, len(run.launches)
+    questions = _questions(asked)
+    if questions.digest != run.workload["sha256"]:
+        raise UsageError(f"the prompts in {asked['prompts']} are not what they were when this run began; start it anew")
+    arms = _arms(",".join(run.arms), asked)
+    plan = runner.Plan(questions, tuple(arms), asked["rounds"], asked["warmup"], number)
+    params = SamplingParams(**{name: asked[name] for name in runner.SAMPLING})
+    llm = options.load(*(asked[name] for name in ("model", "head", "dtype", "device", "context")))
+    title = f"launch {number + 1} of {asked['launches']}:"
+    with progress_bar(title, len(plan)) as advance:
+
+        def after(turn: Turn) -> None:
+            advance(turn.prompt.id)
+            if os.getppid() != parent:
+                raise KeyboardInterrupt  # whoever started this launch is gone
+
+        runner.measure(run, EngineSubject(llm, arms, params), plan, path, after)
+
+
+def _questions(asked: dict[str, Any]) -> Workload:
+    questions = workload.read(Path(asked["prompts"])) if asked["prompts"] else workload.bundled()
+    return questions if asked["limit"] is None else questions.take(asked["limit"])
+
+
+def _arms(names: str, asked: dict[str, Any]) -> dict[str, Any]:
+    from wingbeat.engine.settings import DraftSettings
+
+    return options.arms(names, DraftSettings(**asked["draft"]))

@@ -30,9 +30,10 @@ def progress_bar(title: str, total: int) -> Iterator[Callable[[str], None]]:
 
 def show(record: RunRecord, path: Path, as_json: bool) -> None:
     """Prints a record's report and where it is; with `as_json` also its figures, as one line at the end."""
-    from wingbeat.report import bench
+    from wingbeat.report import bench, figures
 
-    print(bench.render(record))
+    has_figures = any(launch.figures for launch in record.launches)
+    print(figures.render(record) if has_figures else bench.render(record))
     print(f"\nRecord: {path}")
     if as_json:
-        print(json.dumps({"record": str(path), **bench.document(record)}))
+        print(json.dumps({"record": str(path), **(figures if has_figures else bench).document(record)}))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from wingbeat.cli import runs, train
-from wingbeat.cli.bench import bench
+from wingbeat.cli.bench import bench, launch
 from wingbeat.cli.chat import chat
 from wingbeat.cli.generate import generate
 from wingbeat.cli.info import info
@@ -19,6 +19,7 @@ app.command()(generate)
 app.command()(chat)
 app.command()(info)
 app.command()(bench)
+app.command("bench-launch", hidden=True)(launch)
 app.add_typer(runs.app, name="runs")
 app.add_typer(train.app, name="train")
 

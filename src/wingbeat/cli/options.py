@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -9,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from wingbeat.errors import NotFoundError, UsageError
+from wingbeat.measure import record, store
 
 if TYPE_CHECKING:
     from wingbeat.engine.llm import LLM
     from wingbeat.engine.settings import DraftSettings
+    from wingbeat.measure.record import RunRecord
 
 Model = Annotated[
     str | None, typer.Option(help="Hugging Face directory, hub id or .gguf file; without it the default model.")
@@ -36,6 +40,24 @@ MaxTokens = Annotated[int, typer.Option(help="Most tokens of an output.")]
 Stop = Annotated[list[str] | None, typer.Option(help="End before this text; may be given several times.")]
 IgnoreEos = Annotated[bool, typer.Option("--ignore-eos", help="Go on after the model's own end.")]
 Raw = Annotated[bool, typer.Option("--raw", help="Take the text as it is, without the chat template.")]
+Store = Annotated[
+    Path | None, typer.Option("--store", envvar="WINGBEAT_STORE", help="Folder of runs; by default one of your own.")
+]
+Run = Annotated[str, typer.Argument(help="A run: its name in the store, or its file.")]
+
+
+def store_folder(named: Path | None) -> Path:
+    """The store that was named, else the user's: wingbeat/runs in XDG_DATA_HOME (~/.local/share)."""
+    return named or Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "wingbeat" / "runs"
+
+
+def open_run(run: str, named: Path | None) -> tuple[RunRecord, Path]:
+    """A run and its file. Of a damaged one what stands before the damage, with a warning on stderr."""
+    path = store.find(store_folder(named), run)
+    found = record.load(path, partial=True)
+    if found.damage:
+        print(f"wingbeat: {found.damage}; going on with what stands before it", file=sys.stderr)
+    return found, path
 
 
 def load(model: str | None, head: Path | None, dtype: str, device: str, context: int | None) -> LLM:

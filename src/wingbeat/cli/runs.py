@@ -1,27 +1,101 @@
-"""`wingbeat runs`: look at records. No torch, no model."""
+"""`wingbeat runs`: the runs of a store. No torch, no model."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
+from wingbeat.cli import options
 from wingbeat.cli.display import show as show_record
-from wingbeat.measure import record
+from wingbeat.cli.runs_new import new
+from wingbeat.errors import CheckpointError
+from wingbeat.measure import record, store
 
-app = typer.Typer(no_args_is_help=True, help="Look at saved runs.")
+app = typer.Typer(no_args_is_help=True, help="List, show, rename, remove and export saved runs, and note new ones.")
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document at the end.")]
 
 
 @app.callback()
 def runs() -> None:
-    """Look at saved runs."""
+    """List, show, rename, remove and export saved runs, and note new ones."""
+
+
+@app.command("list")
+def list_runs(store_named: options.Store = None, as_json: AsJson = False) -> None:
+    """List the runs of a store."""
+    from wingbeat.report.table import columns
+
+    folder = options.store_folder(store_named)
+    found = [_line(path) for path in store.paths(folder)]
+    if as_json:
+        print(json.dumps({"store": str(folder), "runs": found}))
+        return
+    print(f"{len(found)} run{'s' * (len(found) != 1)} in {folder}")
+    if found:
+        names = ["name", "created", "source", "launches", "arms"]
+        print("\n" + columns(names, [[str(line.get(name, line.get("error"))) for name in names] for line in found]))
 
 
 @app.command()
-def show(
-    path: Annotated[Path, typer.Argument(help="A record, as bench writes it.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as one JSON document at the end.")] = False,
+def show(run: options.Run, store_named: options.Store = None, as_json: AsJson = False) -> None:
+    """Print the report of a run, finished or interrupted."""
+    found, path = options.open_run(run, store_named)
+    show_record(found, path, as_json)
+
+
+@app.command()
+def rename(
+    run: options.Run,
+    new_name: Annotated[str, typer.Argument(help="Its new name.")],
+    store_named: options.Store = None,
 ) -> None:
-    """Print the report of a saved run, finished or interrupted."""
-    show_record(record.load(path), path, as_json)
+    """Give a run another name."""
+    print(store.rename(options.store_folder(store_named), run, new_name))
+
+
+@app.command()
+def remove(
+    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Runs: names in the store, or files.")],
+    store_named: options.Store = None,
+) -> None:
+    """Delete runs."""
+    for name in names:
+        print(f"removed {store.remove(options.store_folder(store_named), name)}")
+
+
+@app.command()
+def export(
+    run: options.Run,
+    out: Annotated[Path, typer.Argument(help="File to write: .json (all), .csv or .parquet (one table).")],
+    table: Annotated[
+        Literal["cycles", "requests", "samples", "figures"] | None,
+        typer.Option(help="What the rows are; by default the first of these that the run has."),
+    ] = None,
+    store_named: options.Store = None,
+) -> None:
+    """Write a run for other programs."""
+    from wingbeat.measure import tables
+
+    found, _ = options.open_run(run, store_named)
+    tables.export(found, out, table)
+    print(out)
+
+
+app.command()(new)
+
+
+def _line(path: Path) -> dict[str, Any]:
+    """What the list says of a run."""
+    try:
+        run = record.load(path, partial=True)
+    except CheckpointError as error:
+        return {"name": path.stem, "error": str(error)}
+    done = sum(launch.finished for launch in run.launches)
+    return {
+        "name": path.stem, "created": run.created[:19], "source": run.source,
+        "launches": str(done) if run.finished else f"{done} of {run.asked_launches}",
+        "arms": ", ".join(run.arms),
+    }  # fmt: skip

@@ -136,10 +136,11 @@ class Launch:
 
 @dataclass
 class RunRecord:
-    """A run. requested: the settings as they were given; workload: name, sha256 and number of prompts, as far as known.
+    """A run. requested: the settings as they were given.
 
-    source: "wingbeat" (measured here), "noted" (typed in) or an importer's name. damage: what is wrong with the file,
-    where only the part before the damage was read; it is not saved.
+    workload: as far as known, name, sha256 and number of prompts, concurrency (how many run at once), sampling (a
+    dict). source: "wingbeat" (measured here), "noted" (typed in) or an importer's name. damage: what is wrong with
+    the file, where only the part before the damage was read; it is not saved.
     """
 
     kind: str
@@ -156,6 +157,15 @@ class RunRecord:
     def measured(self) -> list[Round]:
         """The rounds that count: all launches', without warm-up."""
         return [entry for launch in self.launches for entry in launch.rounds if not entry.warmup]
+
+    @property
+    def finished(self) -> bool:
+        """Whether all launches that were asked for are there, each with all its rounds."""
+        return all(launch.finished for launch in self.launches) and len(self.launches) >= self.asked_launches
+
+    @property
+    def asked_launches(self) -> int:
+        return int(self.requested.get("launches", 1))
 
 
 def output_hash(tokens: Sequence[int]) -> str:
@@ -242,7 +252,7 @@ def load(path: Path, partial: bool = False) -> RunRecord:
         except _DAMAGE as error:
             damage = f"{path} is damaged in {reader.place()}: {_reason(error)}"
             if not partial or reader.record is None:
-                raise CorruptError(f"{damage}; what stands before it can still be shown and exported") from error
+                raise CorruptError(damage) from error
             reader.record.damage = damage
             break
         except UnsupportedError as error:

@@ -15,15 +15,19 @@ from wingbeat.measure.record import PLAIN, ArmFacts, Difference, Journal, Launch
 from wingbeat.measure.subjects import Subject
 from wingbeat.measure.workload import Prompt, Workload
 
+SAMPLING = ("temperature", "seed", "max_tokens")  # the settings that a workload's sampling is made of
+
 
 @dataclass(frozen=True)
 class Plan:
-    """rounds: how often each prompt meets every arm; warmup: rounds on the first prompt that do not count."""
+    """rounds: how often each prompt meets every arm; warmup: rounds on the first prompt that do not count; launch: how
+    many launches came before, as every second one begins with the arms backwards."""
 
     workload: Workload
     arms: tuple[str, ...]
     rounds: int = 1
     warmup: int = 1
+    launch: int = 0
 
     def __post_init__(self) -> None:
         if not self.arms or len(set(self.arms)) != len(self.arms):
@@ -39,17 +43,23 @@ class Plan:
         """The rounds in order. The arms run forwards and backwards in turn: A B B A A B B A ..."""
         for repeat in range(self.warmup):
             yield Turn(self.workload.prompts[0], repeat, True, self.arms)
-        count = 0
+        count = self.launch
         for prompt in self.workload.prompts:
             for repeat in range(self.rounds):
                 yield Turn(prompt, repeat, False, self.arms if count % 2 == 0 else self.arms[::-1])
                 count += 1
 
     def record(self, kind: str, requested: dict[str, Any]) -> RunRecord:
-        """The empty record of a run by this plan."""
-        workload = {"name": self.workload.name, "sha256": self.workload.digest, "prompts": len(self.workload.prompts)}
+        """The empty record of a run by this plan; the prompts run one at a time."""
+        workload = {
+            "name": self.workload.name,
+            "sha256": self.workload.digest,
+            "prompts": len(self.workload.prompts),
+            "concurrency": 1,
+            "sampling": {name: requested[name] for name in SAMPLING if name in requested},
+        }
         requested = {**requested, "rounds": self.rounds, "warmup": self.warmup}
-        return RunRecord(kind, _now(), requested, workload, list(self.arms))
+        return RunRecord(kind, now(), requested, workload, list(self.arms))
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,7 @@ def measure(
     the record and in the file. Raises StorageError where the file cannot be written.
     """
     launch = Launch(
-        started=_now(),
+        started=now(),
         pid=os.getpid(),
         fingerprint=_fingerprint(),
         effective={arm: subject.effective(arm) for arm in plan.arms},
@@ -128,16 +138,6 @@ def first_difference(ours: Sequence[int], theirs: Sequence[int]) -> int:
     return next((index for index, (a, b) in enumerate(pairs) if a != b), min(len(ours), len(theirs)))
 
 
-def new_path(out: Path, kind: str) -> Path:
-    """Where a new record goes: `out` itself if it ends in .json, else a file named after the time in the folder `out`.
-
-    Raises UsageError rather than name a file that exists: a record is never written over.
-    """
-    path = out if out.suffix == ".json" else out / f"{kind}-{datetime.now():%Y%m%d-%H%M%S}.json"
-    if path.exists():
-        raise UsageError(f"{path} exists, and a record is never written over; name another file")
-    return path
-
-
-def _now() -> str:
+def now() -> str:
+    """The present time, as records keep it: ISO 8601, UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

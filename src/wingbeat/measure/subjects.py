@@ -45,9 +45,11 @@ class EngineSubject:
         self._origin = perf_counter()
 
     def effective(self, arm: str) -> dict[str, Any]:
-        """The engine's settings with the arm's drafter."""
+        """The engine's settings with the arm's drafter; template: a hash of the chat template (None: there is none)."""
         self._switch(arm)
-        return {**self.llm.effective, "sampling": asdict(self.params)}
+        template = self.llm.tokenizer.chat_template
+        digest = template and hashlib.sha256(template.encode()).hexdigest()[:16]
+        return {**self.llm.effective, "sampling": asdict(self.params), "template": digest}
 
     def run(self, arm: str, prompts: Sequence[str]) -> ArmFacts:
         """Runs the prompts as one batch, through the chat template."""

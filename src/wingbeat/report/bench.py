@@ -28,8 +28,7 @@ def render(record: RunRecord) -> str:
 def document(record: RunRecord) -> dict[str, Any]:
     """The same figures for a program: settings, workload, and one entry an arm (see `measure.stats.ArmSummary`)."""
     arms = [asdict(arm) for arm in summarise(record)]
-    finished = all(launch.finished for launch in record.launches)
-    return {"requested": record.requested, "workload": record.workload, "finished": finished, "arms": arms}
+    return {"requested": record.requested, "workload": record.workload, "finished": record.finished, "arms": arms}
 
 
 def _heading(record: RunRecord) -> str:
@@ -41,7 +40,7 @@ def _heading(record: RunRecord) -> str:
         f"{launches} launch{'es' * (launches > 1)}; {asked.get('model') or 'default model'}, {asked.get('dtype')}, "
         f"temperature {asked.get('temperature')}, up to {asked.get('max_tokens')} tokens each."
     )
-    if not all(launch.finished for launch in record.launches):
+    if not record.finished:
         text += " Not finished: only the rounds that ended are counted."
     return paragraph(text)
 

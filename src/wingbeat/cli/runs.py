@@ -10,6 +10,7 @@ import typer
 
 from wingbeat.cli import options
 from wingbeat.cli.display import show as show_record
+from wingbeat.cli.runs_import import import_files
 from wingbeat.cli.runs_new import new
 from wingbeat.errors import CheckpointError
 from wingbeat.measure import record, store
@@ -85,6 +86,7 @@ def export(
 
 
 app.command()(new)
+app.command("import")(import_files)
 
 
 def _line(path: Path) -> dict[str, Any]:

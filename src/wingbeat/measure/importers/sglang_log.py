@@ -92,8 +92,7 @@ def _rows(part: str) -> tuple[list[ev.Row], str, int]:
 
 def _pieces(line: str) -> Iterator[tuple[str, str]]:
     """Each decode entry of a line (two can share one, where output of two processes ran together) and its head."""
-    parts = line.split(_MARK)
-    return pairwise(parts)
+    return pairwise(line.split(_MARK))
 
 
 def _row(piece: str) -> ev.Row | None:

@@ -66,6 +66,7 @@ FLAGS = {
     "runs rename": ["run", "new_name", "--store"],
     "runs remove": ["names", "--store"],
     "runs export": ["run", "out", "--table", "--store"],
+    "runs import": ["files", "--name", "--format", "--arm", "--seconds", "--store"],
     "runs new": [
         "name", "--arm", "--tokens-per-second", "--tokens-per-cycle", "--cycle-ms", "--draft-ms", "--verify-ms",
         "--accept-ms", "--commit-ms", "--extend-ms", "--host-ms", "--ttft-ms", "--tpot-ms", "--steps", "--context",

@@ -9,6 +9,7 @@ what a cycle is here: TPOT x tokens per round. Bytes come from the models' confi
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 
 from wingbeat.measure.roofline import Line, fit, speed_up
 from wingbeat.model.config import HeadConfig, TargetConfig
@@ -78,7 +79,7 @@ def least_ms() -> dict[str, float]:
 
     EAGLE-1's head is one layer of the target and the target's own output matrix, after a matrix of [2H, H].
     """
-    first = target_step(LLAMA_8B.__class__(**{**vars(LLAMA_8B), "num_layers": 1}), Block(), item=2).bytes
+    first = target_step(replace(LLAMA_8B, num_layers=1), Block(), item=2).bytes
     found = {
         "decode": target_step(LLAMA_8B, Block(), item=2).bytes,
         "EAGLE-1": first + 2 * 2 * LLAMA_8B.hidden_size**2,
@@ -102,8 +103,8 @@ def main() -> None:
         off = [line.at(steps) / measured - 1 for steps, measured in zip(STEPS, round_ms(method), strict=True)]
         print(f"deviation: root mean square {statistics.fmean(one**2 for one in off) ** 0.5:.1%}, worst "
               f"{line.worst:.1%}; best K: fit {best_steps(predicted)}, published {best_steps(TPOT_MS[method])}")
-        print(f"a drafted step takes {line.slope:.2f} ms, {line.slope / least[method]:.1f} times what reading its weights "
-              f"takes at 3.35 TB/s ({least[method]:.2f} ms)\n")
+        print(f"a drafted step takes {line.slope:.2f} ms, {line.slope / least[method]:.1f} times what reading its "
+              f"weights takes at 3.35 TB/s ({least[method]:.2f} ms)\n")
     print(f"plain decoding takes {PLAIN_MS / least['decode']:.1f} times what reading the weights takes "
           f"({least['decode']:.2f} ms)")
     print(f"sglang PR#4247: rounds of {sglang_round_ms(*SGLANG[5]):.2f} ms (5 steps) and "

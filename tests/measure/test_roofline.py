@@ -110,7 +110,8 @@ def test_a_run_that_does_as_the_tables_say_leaves_no_residual(run):
     [found] = predict(run(plain=PLAIN, ngram=FAST), TABLE)
     assert found.acceptance == pytest.approx((1.0, 0.5, 0.5))
     assert found.tokens_per_cycle == pytest.approx(3.0)
-    assert (found.observed.draft, found.observed.verify, found.observed.rest) == pytest.approx((5.0, 24.0, 1.0), rel=1e-4)
+    observed = found.observed
+    assert (observed.draft, observed.verify, observed.rest) == pytest.approx((5.0, 24.0, 1.0), rel=1e-4)
     assert found.draft_from_run
     assert found.speed_up_predicted == pytest.approx(3.0 * 21 / 30, rel=1e-4)
     assert found.residual == pytest.approx(0.0, abs=1e-4)
@@ -129,7 +130,7 @@ def test_a_verify_that_is_slower_in_the_run_is_the_residual(run):
 
 def test_drafting_that_was_measured_comes_from_the_tables(run):
     settings = {"drafter": "eagle3", "steps": 4, "topk": 1}
-    drafting = [cell(4, 100, 3.0, part="draft"), cell(2, 100, 1.0, part="draft"), cell(4, 100, 9.0, "draft", branches=2)]
+    drafting = [cell(4, 100, 3.0, "draft"), cell(2, 100, 1.0, "draft"), cell(4, 100, 9.0, "draft", branches=2)]
     [found] = predict(run(settings, plain=PLAIN, eagle3=FAST), [*TABLE, *drafting])
     assert not found.draft_from_run
     assert found.predicted.draft == pytest.approx(3.0)

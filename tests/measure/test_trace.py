@@ -43,10 +43,10 @@ def test_cycles_follow_the_clock_and_hold_their_phases(run):
 
 
 def test_warm_up_and_what_is_beyond_the_limit_are_left_out(run):
-    events = trace.events(run, most=40)
-    assert len(spans(events, 1, "cycle")) == 40  # 32 of the first prompt, 8 of the second
-    assert {event["args"]["prompt"] for event in spans(events, 1, "cycle")} == {entry.prompt for entry in run.measured()}
-    assert min(event["ts"] for event in spans(events, 1, "cycle")) > 1e6 * run.launches[0].rounds[0].arms["plain"].seconds
+    cycles = spans(trace.events(run, most=40), 1, "cycle")
+    assert len(cycles) == 40  # 32 of the first prompt, 8 of the second
+    assert {event["args"]["prompt"] for event in cycles} == {entry.prompt for entry in run.measured()}
+    assert min(event["ts"] for event in cycles) > 1e6 * run.launches[0].rounds[0].arms["plain"].seconds
 
 
 def test_a_record_without_times_has_its_cycles_one_after_the_other(run):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 PAIRS = 2  # committed tokens that the head extends over before it drafts: about what a cycle commits
 READ_BYTES = {"cpu": 2**28, "cuda": 2**32}  # far more than any cache holds
 PRODUCT_SIZE = {"cpu": 1024, "cuda": 8192}
+LAUNCHES = 100  # timed together
 DEPTHS = (1, 2, 4, 8)  # drafted steps measured beside those in use, for the cost of one step
 
 Call = Callable[[], object]
@@ -40,12 +41,12 @@ class Grid:
 
     @classmethod
     def within(cls, limit: int, contexts: Sequence[int] | None, widths: Sequence[int], repeats: int) -> Grid:
-        """The grid for an engine of `limit` tokens; contexts None: 128, 512, 2048 and the limit, those that fit.
+        """The grid for an engine of `limit` tokens; contexts None: the most that fits, and 128, 512, 2048 if shorter.
 
         Raises UsageError where a context and the widest forward do not fit together.
         """
         most = limit - max(widths, default=0)
-        usual = [*(one for one in cls.contexts if one < most), max(1, most)]
+        usual = [*(one for one in cls.contexts if 1.5 * one < most), max(1, most)]
         chosen = tuple(sorted(set(usual if contexts is None else contexts)))
         if max(chosen, default=0) > most:
             raise UsageError(
@@ -123,7 +124,7 @@ def measure(
         calls = [read[1], multiply[1], launch, *(cell.call for cell in cells)]
         times = interleave(calls, grid.repeats, wait=wait)
     best = [min(each) for each in times[:3]]
-    ceilings = Ceilings(read[0] / best[0] / 1e6, multiply[0] / best[1] / 1e6, 1000 * best[2])
+    ceilings = Ceilings(read[0] / best[0] / 1e6, multiply[0] / best[1] / 1e6, 1000 * best[2] / LAUNCHES)
     return ceilings, tuple(_timing(cell, each) for cell, each in zip(cells, times[3:], strict=True))
 
 
@@ -213,7 +214,7 @@ def _drafting(llm: LLM, settings: DraftSettings, context: int, repeats: int) -> 
 
 
 def _ceiling_calls(llm: LLM) -> tuple[tuple[int, Call], tuple[int, Call], Call]:
-    """Reading much memory (bytes, call), a large product (operations, call), and the smallest operation."""
+    """Reading much memory (bytes, call), a large product (operations, call), and LAUNCHES of the smallest operation."""
     import torch
 
     device, dtype = llm.target.device, llm.target.dtype
@@ -223,4 +224,9 @@ def _ceiling_calls(llm: LLM) -> tuple[tuple[int, Call], tuple[int, Call], Call]:
     matrix = torch.randn(size, size, device=device).to(dtype)
     small = torch.zeros(1, device=device)
     reading = (READ_BYTES[device.type], lambda: memory @ vector)
-    return reading, (2 * size**3, lambda: matrix @ matrix), lambda: small.add_(1)
+
+    def launch() -> None:
+        for _ in range(LAUNCHES):
+            small.add_(1)
+
+    return reading, (2 * size**3, lambda: matrix @ matrix), launch

@@ -109,7 +109,7 @@ def draw(runs: Mapping[str, RunRecord]) -> Figure:
     drawn = [one for one in series if any(one in shown for _, shown in panels)]
     handles = [Line2D([], [], label=one.label, **one.look) for one in drawn]
     arms = min(4, len({one.arm for one in drawn}))
-    figure.legend(handles=handles, loc="outside lower center", ncols=arms, fontsize=9, frameon=False)
+    figure.legend(handles=handles, loc="outside lower center", ncols=arms, fontsize=9, frameon=False, handlelength=3)
     return figure
 
 
@@ -129,7 +129,7 @@ def draw_forwards(profile: Profile) -> Figure:
         )
         if (cells := [one for one in profile.timings if one.part == part and one.branches == 1])
     ]  # fmt: skip
-    figure = Figure(figsize=(5.4 * len(tables), 4.6), layout="constrained")
+    figure = Figure(figsize=(5.4 * len(tables), 5.0), layout="constrained")
     for place, (title, unit, cells) in enumerate(tables, start=1):
         axes = figure.add_subplot(1, len(tables), place)
         axes.set_title(title, fontsize=10, loc="left")
@@ -144,16 +144,15 @@ def _forwards(axes: Axes, cells: Sequence[Timing], best: Ceilings) -> None:
     contexts = sorted({one.context for one in cells})
     for path, context in product(range(len(paths)), range(len(contexts))):
         row = [one for one in cells if (one.path, one.context) == (paths[path], contexts[context])]
-        widths = [one.width for one in row]
-        look = Series(f"{paths[path]}, context {contexts[context]}", path, context, {}, {}, ())
-        axes.plot(widths, [one.ms for one in row], label=look.label, **look.look)
-        if path == len(paths) - 1 and context in (0, len(contexts) - 1):
-            least = [one.bound_ms(best) for one in row]
-            axes.plot(widths, least, color="#777777", linewidth=0.8, label=f"least, context {contexts[context]}",
-                      marker="_" if context else "|")  # fmt: skip
+        one = Series(f"{paths[path]}, context {contexts[context]}", path, context, {}, {}, ())
+        axes.plot([cell.width for cell in row], [cell.ms for cell in row], label=one.label, **one.look)
+    for context, marker in {contexts[0]: "|", contexts[-1]: "_"}.items():
+        row = [one for one in cells if (one.path, one.context) == (paths[0], context)]
+        axes.plot([one.width for one in row], [one.bound_ms(best) for one in row], color="#777777", linewidth=0.8,
+                  marker=marker, label=f"least, context {context}")  # fmt: skip
     axes.set_ylim(bottom=0)
     axes.tick_params(labelsize=8)
-    axes.legend(fontsize=8, frameon=False)
+    axes.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3, handlelength=3.5)
 
 
 def _series(runs: Mapping[str, RunRecord]) -> list[Series]:
@@ -188,7 +187,7 @@ def _columns(cycles: Sequence[CycleColumns]) -> dict[str, np.ndarray]:
 
 
 def _samples(record: RunRecord, arm: str) -> dict[str, np.ndarray]:
-    """Samples over time of an imported run; those without all values are left out."""
+    """Samples over time of an imported run, NaN where one is missing; a column without any is left out."""
     import numpy as np
 
     names = {"time_s": "time", "context": "context", **{f"{phase}_ms": phase for phase in ("cycle", *PHASES)}}
@@ -197,14 +196,13 @@ def _samples(record: RunRecord, arm: str) -> dict[str, np.ndarray]:
     table = {
         names[name]: np.array([value for part in parts for value in part[name]], dtype=float) for name in sorted(known)
     }
-    if not table:
-        return {}
-    whole = np.isfinite(np.stack(list(table.values()))).all(axis=0)
-    return {name: column[whole] for name, column in table.items()}
+    return {name: column for name, column in table.items() if np.isfinite(column).any()}
 
 
 def _phases(columns: Mapping[str, np.ndarray]) -> dict[str, float]:
-    return {name: float(columns[name].mean()) for name in PHASES if len(columns.get(name, ()))}
+    import numpy as np
+
+    return {name: float(np.nanmean(columns[name])) for name in PHASES if len(columns.get(name, ()))}
 
 
 def _figures(record: RunRecord, arm: str, names: Sequence[str]) -> dict[str, float]:
@@ -231,10 +229,12 @@ def _medians(axes: Axes, series: Series, along: str, value: str) -> None:
     """Medians of equally many neighbours along a column, with the band between their quartiles."""
     import numpy as np
 
-    order = np.argsort(series.columns[along], kind="stable")
+    where, what = series.columns[along], series.columns[value]
+    known = np.flatnonzero(np.isfinite(where) & np.isfinite(what))
+    order = known[np.argsort(where[known], kind="stable")]
     parts = np.array_split(order, min(PARTS, len(order)))
-    x = [float(np.median(series.columns[along][part])) for part in parts]
-    low, middle, high = np.array([np.quantile(series.columns[value][part], (0.25, 0.5, 0.75)) for part in parts]).T
+    x = [float(np.median(where[part])) for part in parts]
+    low, middle, high = np.array([np.quantile(what[part], (0.25, 0.5, 0.75)) for part in parts]).T
     axes.plot(x, middle, **{**series.look, "markersize": 2.5})
     axes.fill_between(x, low, high, color=series.look["color"], alpha=0.18, linewidth=0)
 
@@ -294,11 +294,13 @@ def _distribution(axes: Axes, shown: Sequence[Series]) -> None:
     import numpy as np
 
     for place, one in enumerate(shown):
-        values = np.quantile(one.columns["cycle"], np.linspace(0.01, 0.99, min(MOST_POINTS, len(one.columns["cycle"]))))
+        cycle = one.columns["cycle"][np.isfinite(one.columns["cycle"])]
+        values = np.quantile(cycle, np.linspace(0.01, 0.99, min(MOST_POINTS, len(cycle))))
         if np.ptp(values) > 0:
             parts: Any = axes.violinplot(values, [place], orientation="horizontal", widths=0.8, showextrema=False)
-            parts["bodies"][0].set(facecolor=one.look["color"], edgecolor="#222222", alpha=0.45, hatch=BODIES[one.run % len(BODIES)])
-        low, middle, high = np.quantile(one.columns["cycle"], (0.25, 0.5, 0.75))
+            look = {"facecolor": one.look["color"], "hatch": BODIES[one.run % len(BODIES)]}
+            parts["bodies"][0].set(edgecolor="#222222", alpha=0.45, **look)
+        low, middle, high = np.quantile(cycle, (0.25, 0.5, 0.75))
         axes.plot([low, high], [place, place], color="#111111", linewidth=3, solid_capstyle="butt")
         axes.plot([middle], [place], "o", color="white", markeredgecolor="#111111", markersize=6)
     _name_rows(axes, shown)

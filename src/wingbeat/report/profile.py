@@ -7,7 +7,7 @@ from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
-from wingbeat.measure.roofline import DRAFT, VERIFY, Ceilings, Line, Prediction, Profile, Timing, fit
+from wingbeat.measure.roofline import VERIFY, Ceilings, Line, Prediction, Profile, Timing, fit
 from wingbeat.report.table import columns, paragraph
 
 ABSENT = "-"
@@ -16,7 +16,9 @@ LARGE = 0.05  # a residual beyond this is spelled out
 
 def render(profile: Profile) -> str:
     """The whole report as text of at most 80 columns."""
-    parts = [_heading(profile), _costs(profile), *map(paragraph, _lines(profile))]
+    parts = [_heading(profile), _costs(profile)]
+    if any(one.gb_per_s > profile.ceilings.gb_per_s for one in profile.timings):
+        parts.append(paragraph("Above 100 % of reading memory: what was read lay in the processor's caches."))
     if not profile.predictions:
         parts.append(paragraph("No prediction: it takes a run with a plain arm and an arm that drafts."))
     for one in profile.predictions:
@@ -41,8 +43,9 @@ def document(profile: Profile) -> dict[str, Any]:
         for one in profile.predictions
     ]
     fits = [
-        {"part": cells[0].part, "path": cells[0].path, "context": cells[0].context, **asdict(line)}
-        for cells, line in _fits(profile.timings)
+        {"part": part, "path": path, "context": context, **asdict(line)}
+        for (part, path, context), cells in _groups(profile)
+        for line in _fit(cells)
     ]
     return {
         "subject": profile.subject, "ceilings": asdict(profile.ceilings), "timings": timings, "fits": fits,
@@ -65,11 +68,18 @@ def _costs(profile: Profile) -> str:
     header = ["", "ms", "quartiles", "/ decode", "GB/s", "GFLOP/s", "least ms"]
     rows: list[list[str]] = []
     decode = {(one.path, one.context): one.ms for one in profile.timings if (one.part, one.width) == (VERIFY, 1)}
-    for (part, path, context), cells in groupby(profile.timings, lambda one: (one.part, one.path, one.context)):
+    for (part, path, context), cells in _groups(profile):
         what = "forward of the target" if part == VERIFY else "drafting"
         rows.append([f"{what}, {path}, context {context}"])
         rows += [_cost(one, decode.get((path, context)), profile.ceilings) for one in cells]
+        rows += [[_line(part, line)] for line in _fit(cells)]
     return columns(header, rows)
+
+
+def _groups(profile: Profile) -> Iterator[tuple[tuple[str, str, int], list[Timing]]]:
+    """The cells of each part, path and context."""
+    for key, cells in groupby(profile.timings, lambda one: (one.part, one.path, one.context)):
+        yield key, list(cells)
 
 
 def _cost(cell: Timing, decode: float | None, best: Ceilings) -> list[str]:
@@ -80,32 +90,21 @@ def _cost(cell: Timing, decode: float | None, best: Ceilings) -> list[str]:
         f"{cell.ms:.2f}",
         f"{cell.low:.2f}-{cell.high:.2f}",
         f"{cell.ms / decode:.2f}" if decode else ABSENT,
-        f"{cell.gb_per_s:.1f} ({cell.gb_per_s / best.gb_per_s:.0%})",
-        f"{cell.gflop_per_s:.0f} ({cell.gflop_per_s / best.gflop_per_s:.0%})",
+        f"{cell.gb_per_s:.3g} ({cell.gb_per_s / best.gb_per_s:.0%})",
+        f"{cell.gflop_per_s:.3g} ({cell.gflop_per_s / best.gflop_per_s:.0%})",
         f"{cell.bound_ms(best):.2f}",
     ]
 
 
-def _fits(timings: Sequence[Timing]) -> Iterator[tuple[list[Timing], Line]]:
-    """The line through time against width (or drafted steps of a chain) of each path and context."""
-    chains = [one for one in timings if one.branches == 1]
-    for _, cells in groupby(chains, lambda one: (one.part, one.path, one.context)):
-        found = list(cells)
-        if len({one.width for one in found}) > 2:
-            yield found, fit([one.width for one in found], [one.ms for one in found])
+def _fit(cells: Sequence[Timing]) -> list[Line]:
+    """The line through time against width, or against the drafted steps of a chain; none through two places."""
+    chain = [one for one in cells if one.branches == 1]
+    return [fit([one.width for one in chain], [one.ms for one in chain])] if len(chain) > 2 else []
 
 
-def _lines(profile: Profile) -> Iterator[str]:
-    fits = [(cells[0], line) for cells, line in _fits(profile.timings)]
-    for part, what, unit in ((VERIFY, "a forward of the target", "token"), (DRAFT, "drafting", "step")):
-        texts = [
-            f"{line.intercept:.2f} + {line.slope:.3f} x {unit}s ({cell.path}, context {cell.context}; "
-            f"within {line.worst:.0%})"
-            for cell, line in fits
-            if cell.part == part
-        ]
-        if texts:
-            yield f"Milliseconds of {what}, least squares: {', '.join(texts)}."
+def _line(part: str, line: Line) -> str:
+    unit = "token" if part == VERIFY else "step"
+    return f"  least squares: {line.intercept:.2f} ms and {line.slope:.3f} ms a {unit}, within {line.worst:.0%}"
 
 
 def _prediction(one: Prediction) -> str:
@@ -133,11 +132,14 @@ def _row(label: str, one: Prediction, values: Callable[[Prediction], tuple[float
 
 def _conclusion(one: Prediction) -> str:
     even = one.break_even
-    pays = "more than it needs" if even.achieved > even.needed else "too few"
     text = (
         f"{one.arm}: a cycle costs {even.needed:.2f} plain ones, so it needs {even.needed:.2f} tokens per cycle to "
-        f"break even and has {even.achieved:.2f}, {pays}; it would break even with a verify of {even.verify_ms:.2f} "
-        f"ms, and has {one.observed.verify:.2f}. "
+        f"break even and has {even.achieved:.2f}. "
+    )
+    text += (
+        f"It would break even with a verify of {even.verify_ms:.2f} ms, and has {one.observed.verify:.2f}. "
+        if even.verify_ms > 0
+        else "Even a verify that takes no time would not break even. "
     )
     if abs(one.residual) <= LARGE:
         return text + f"The speed-up is what the tables say, to within {abs(one.residual):.0%}."

@@ -239,6 +239,8 @@ def test_scrapes_that_do_not_belong_together_are_refused():
         importers.read([after, before])
     with pytest.raises(UsageError, match="no counter grew"):
         importers.read([before, before])
+    with pytest.raises(UsageError, match="in the second scrape"):
+        importers.read([before, FIXTURES / "vllm.log"], "metrics")
     with pytest.raises(UsageError, match="two files"):
         importers.read([before])
     with pytest.raises(UsageError, match="--seconds"):

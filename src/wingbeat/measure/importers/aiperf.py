@@ -13,8 +13,6 @@ from wingbeat.measure.importers.serving_bench import documents, is_json_with
 
 NAME, TITLE = "aiperf", "AIPerf export (profile_export_aiperf.json or .csv, profile_export.jsonl)"
 
-_LENGTH = "spec_decode_acceptance_length"
-_POOLED = "spec_decode_token_weighted_acceptance_length"
 _METRICS = {  # their tag: their heading in the CSV, our name, scale, what it counts
     "output_token_throughput": ("Output Token Throughput", "tokens_per_second", 1.0, ev.WALL_TOK_S),
     "time_to_first_token": ("Time to First Token", "ttft_ms", 1.0, "time to the first token"),
@@ -22,16 +20,17 @@ _METRICS = {  # their tag: their heading in the CSV, our name, scale, what it co
     "inter_chunk_latency": ("Inter Chunk Latency", "itl_ms", 1.0,
                             "gap between two streamed pieces; with speculation a piece may hold several tokens"),
     "request_latency": ("Request Latency", "latency_ms", 1.0, "time from a request to its last token"),
-    "input_sequence_length": ("Input Sequence Length", "prompt_tokens", 1.0, "tokens of a request"),
-    "output_sequence_length": ("Output Sequence Length", "new_tokens", 1.0, "tokens of a request"),
+    "input_sequence_length": ("Input Sequence Length", "prompt_tokens", 1.0, ev.OF_REQUEST),
+    "output_sequence_length": ("Output Sequence Length", "new_tokens", 1.0, ev.OF_REQUEST),
     "request_count": ("Request Count", "finished", 1.0, "finished requests"),
-    "benchmark_duration": ("Benchmark Duration", "seconds", 1.0, "duration of the benchmark"),
-    _LENGTH: ("Acceptance Length", "tokens_per_cycle", 1.0, ev.WITH_OWN),
-    _POOLED: ("Token-Weighted Acceptance Length", "tokens_per_cycle", 1.0, ev.WITH_OWN),
+    "benchmark_duration": ("Benchmark Duration", "seconds", 1.0, ev.LASTED),
+    "spec_decode_acceptance_length": ("Acceptance Length", "tokens_per_cycle", 1.0, ev.WITH_OWN),
+    "spec_decode_token_weighted_acceptance_length": ("Token-Weighted Acceptance Length", "tokens_per_cycle", 1.0,
+                                                     ev.WITH_OWN),
     "spec_decode_draft_acceptance_rate": ("Draft Acceptance Rate", "acceptance", 0.01, ev.OF_DRAFTED),
     "spec_decode_overall_draft_acceptance_rate": ("Overall Draft Acceptance Rate", "acceptance", 0.01,
                                                   ev.OF_DRAFTED),
-    "total_spec_decode_steps": ("Total Spec Decode Steps", "cycles", 1.0, "verifies, each counted for its request"),
+    "total_spec_decode_steps": ("Total Spec Decode Steps", "cycles", 1.0, ev.VERIFIES),
 }  # fmt: skip
 _TO_MS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1000.0, "sec": 1000.0}
 
@@ -97,10 +96,7 @@ def _summary(summary: Mapping[str, Any], skipped: int) -> ev.Reading:
         figure = ev.single(name, None if value is None else value * factor)
         if figure and low is not None and high is not None:
             figure.low, figure.high = low * factor, high * factor
-        pooled = tag.startswith(
-            ("spec_decode_token", "spec_decode_overall", "total", "request_count", "benchmark", "output_token")
-        )
-        over = "the whole benchmark" if pooled else f"{'median' if statistic == 'p50' else 'mean'} of requests"
+        over = "median of requests" if statistic == "p50" else "the whole benchmark"
         made.put(name, figure, what, over)
     return ev.Reading([[made]] if made.figures else [], used, skipped)
 

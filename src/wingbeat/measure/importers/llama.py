@@ -93,7 +93,7 @@ def _of_requests(rows: list[ev.Row]) -> ev.Evidence:
     over = "median of requests"
     whats = {"tokens_per_second": ev.REQUEST_TOK_S, "prompt_tokens_per_second": "prompt tokens a second of one request",
              "cycle_ms": ev.CYCLE, "prompt_tokens": "evaluated tokens of a prompt",
-             "new_tokens": "tokens of a request"}  # fmt: skip
+             "new_tokens": ev.OF_REQUEST}  # fmt: skip
     for name, what in whats.items():
         made.put(name, ev.median(name, made.samples.get(name, [])), what, over)
     sums = {name: sum(row.get(name) or 0.0 for row in rows) for name in ("accepted", "drafted")}

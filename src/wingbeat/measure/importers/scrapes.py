@@ -38,6 +38,8 @@ def read(before: str, after: str, seconds: float | None) -> ev.Reading:
     """One launch with one arm. Raises UsageError where the pair does not belong together."""
     first, first_skipped = _parsed(before)
     last, last_skipped = _parsed(after)
+    if not first or not last:
+        raise UsageError(f"no counter of vLLM or SGLang in the {'second' if first else 'first'} scrape")
     grown = {name: value - first.get(name, 0.0) for name, value in last.items() if _is_counter(name)}
     shrunk = [name for name, value in grown.items() if value < 0]
     if shrunk:
@@ -91,7 +93,7 @@ def _is_counter(name: str) -> bool:
 def _put_shared(made: ev.Evidence, growth: Series, seconds: float | None) -> None:
     generated = growth.get("generation_tokens_total")
     if seconds:
-        made.put("seconds", ev.single("seconds", seconds), "time between the two scrapes", "as given")
+        made.put("seconds", ev.single("seconds", seconds), ev.LASTED, "as given")
         made.put(
             "tokens_per_second",
             ev.ratio("tokens_per_second", generated, seconds),
@@ -108,7 +110,7 @@ def _put_shared(made: ev.Evidence, growth: Series, seconds: float | None) -> Non
     requests = _total(growth, "request_success_total") or growth.get("num_requests_total")
     made.put("finished", ev.single("finished", requests), "finished requests", _OVER)
     for name, counter in (("prompt_tokens", "prompt_tokens_total"), ("new_tokens", "generation_tokens_total")):
-        made.put(name, ev.ratio(name, growth.get(counter), requests), "mean tokens of a request", _OVER)
+        made.put(name, ev.ratio(name, growth.get(counter), requests), ev.OF_REQUEST, f"mean of {_OVER}")
 
 
 def _total(growth: Series, name: str) -> float | None:
@@ -124,7 +126,7 @@ def _put_vllm(made: ev.Evidence, growth: Series) -> None:
     made.put("tokens_per_cycle", ev.ratio("tokens_per_cycle", length, drafts), ev.WITH_OWN, _OVER)
     made.put("acceptance", ev.ratio("acceptance", accepted, drafted), ev.OF_DRAFTED, _OVER)
     made.put("drafted_per_cycle", ev.ratio("drafted_per_cycle", drafted, drafts), "tokens drafted in a cycle", _OVER)
-    made.put("cycles", ev.single("cycles", drafts or None), "drafts, each counted for its request", _OVER)
+    made.put("cycles", ev.single("cycles", drafts or None), ev.VERIFIES, _OVER)
     for key, value in growth.items():
         place = re.fullmatch(r"spec_decode_num_accepted_tokens_per_pos_total position=(\d+)", key)
         if place:
@@ -142,7 +144,7 @@ def _put_sglang(made: ev.Evidence, growth: Series, last: Series) -> None:
         first = "the first token of a request left out" if requests else "the first token of a request counted too"
         figure = ev.ratio("tokens_per_cycle", (generated or 0.0) - requests, verifies)
         made.put("tokens_per_cycle", figure, ev.WITH_OWN, f"{_OVER}, {first}")
-        made.put("cycles", ev.single("cycles", verifies), "verifies, each counted for its request", _OVER)
+        made.put("cycles", ev.single("cycles", verifies), ev.VERIFIES, _OVER)
     elif last.get("spec_accept_length"):
         made.put("tokens_per_cycle", ev.single("tokens_per_cycle", last["spec_accept_length"]), ev.WITH_OWN,
                  "the last log interval before the second scrape")  # fmt: skip

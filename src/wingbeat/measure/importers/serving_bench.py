@@ -117,14 +117,13 @@ def _put_client(made: ev.Evidence, row: Mapping[str, Any]) -> None:
         for key in theirs:
             _put_time(made, name, row, key, (what, over))
     single_values = {"finished": count, "seconds": row.get("duration"), "running": row.get("concurrency")}
-    whats = {"finished": "finished requests", "seconds": "duration of the benchmark",
-             "running": "mean requests under way: their times added up, over the duration"}  # fmt: skip
+    whats = {"finished": "finished requests", "seconds": ev.LASTED, "running": ev.AT_ONCE}
     for name, value in single_values.items():
         made.put(name, ev.single(name, value), whats[name], "the whole benchmark")
     if made.figures.get("finished"):
         for name, total in (("prompt_tokens", "total_input_tokens"), ("new_tokens", "total_output_tokens")):
             figure = ev.ratio(name, ev.number(row.get(total)), made.figures["finished"].value)
-            made.put(name, figure, "mean tokens of a request", over)
+            made.put(name, figure, ev.OF_REQUEST, f"mean of {over}")
     made.samples = ev.columns(_request_rows(row))
 
 

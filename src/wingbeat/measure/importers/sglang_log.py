@@ -141,9 +141,7 @@ def _evidence(rows: list[ev.Row], started: str, settings: dict[str, Any]) -> ev.
     made.put(
         "captured", ev.mean("captured", column("captured", rows)), "log lines that ran a captured graph", "log lines"
     )
-    made.put(
-        "running", ev.median("running", column("running")), "requests in the batch when the line was written", over
-    )
+    made.put("running", ev.median("running", column("running")), ev.AT_ONCE, over)
     return made
 
 

@@ -13,7 +13,7 @@ NAME, TITLE = "vllm-bench", "vLLM bench serve, throughput or latency (JSON)"
 _SPECULATION = {
     "tokens_per_cycle": ("acceptance_length", 1.0, ev.WITH_OWN),
     "acceptance": ("acceptance_rate", 0.01, ev.OF_DRAFTED),
-    "cycles": ("num_drafts", 1.0, "drafts, each counted for its request"),
+    "cycles": ("num_drafts", 1.0, ev.VERIFIES),
 }
 
 
@@ -61,7 +61,7 @@ def _offline(row: Mapping[str, Any]) -> ev.Evidence:
         made.put("latency_ms", figure, "time of a whole batch, prefill included", "iterations after warm-up")
     whats = {
         "finished": ("num_requests", "finished requests"),
-        "seconds": ("elapsed_time", "duration of the benchmark"),
+        "seconds": ("elapsed_time", ev.LASTED),
     }
     for name, (theirs, what) in whats.items():
         made.put(name, ev.single(name, row.get(theirs)), what, "the whole benchmark")

@@ -139,7 +139,7 @@ def _evidence(found: _Lines, settings: dict[str, Any]) -> ev.Evidence:
     made.put("cycle_ms", ev.median("cycle_ms", [row.get("cycle_ms") for row in steady]),
              ev.CYCLE, over)  # fmt: skip
     made.put("running", ev.median("running", [row.get("running") for row in steady]),
-             "requests in the batch when the line was written", over)  # fmt: skip
+             ev.AT_ONCE, over)  # fmt: skip
     _put_intervals(made, rows)
     _put_totals(made, found.totals)
     return made

@@ -33,7 +33,9 @@ IMPORTS = {
 }
 MORE_IMPORTS = {  # one module of a room may import more than the room
     "measure.subjects": {"engine"},
-    "measure.roofline": {"model.cost"},
+    "measure.profiler": {"engine", "model"},  # runs forwards of both, one by one
+    "report.profile": {"measure.roofline"},
+    "report.plots": {"measure.roofline"},
 }
 WITHOUT_TORCH = {"errors", "probe", "investigate", "report", "measure", "cli", ""}  # while a module loads
 HEAVY = {"torch", "numpy", "scipy", "transformers", "safetensors", "gguf", "wingbeat.engine", "wingbeat.model"}
@@ -60,6 +62,11 @@ FLAGS = {
     ],
     "bench-launch": ["path"],
     "info": ["path", "--json", "--model"],
+    "plot": ["runs", "--out", "--store"],
+    "profile": [
+        "--run", "--store", "--widths", "--contexts", "--repeats", "--eager", "--limit", "--arms", "--trace", "--plot",
+        "--json", "--max-tokens", *MODEL_FLAGS, *DRAFT_FLAGS,
+    ],
     "runs": [],
     "runs list": ["--store", "--json"],
     "runs show": ["run", "--store", "--json"],

@@ -12,6 +12,8 @@ from wingbeat.cli.bench import bench, launch
 from wingbeat.cli.chat import chat
 from wingbeat.cli.generate import generate
 from wingbeat.cli.info import info
+from wingbeat.cli.plot import plot
+from wingbeat.cli.profile import profile
 from wingbeat.errors import InterruptedRunError, UsageError, WingbeatError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -19,6 +21,8 @@ app.command()(generate)
 app.command()(chat)
 app.command()(info)
 app.command()(bench)
+app.command()(profile)
+app.command()(plot)
 app.command("bench-launch", hidden=True)(launch)
 app.add_typer(runs.app, name="runs")
 app.add_typer(train.app, name="train")

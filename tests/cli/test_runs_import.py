@@ -18,7 +18,7 @@ def test_a_log_becomes_a_run_in_the_store(tmp_path):
     shown = wingbeat("import", FIXTURES / "sglang-2026.log", "--arm", "eagle3", "--store", tmp_path)
     assert shown.exit_code == 0
     assert "tokens_per_second" in shown.stdout
-    assert "2 damaged entries were skipped, 4 used" in shown.stderr
+    assert "2 of 6 entries are damaged and were skipped" in shown.stderr
     run = record.load(tmp_path / "sglang-2026.jsonl")
     assert (run.name, run.source, run.arms) == ("sglang-2026", "sglang-log", ["eagle3"])
     assert "sglang-2026" in wingbeat("list", "--store", tmp_path).stdout

@@ -33,4 +33,5 @@ def import_files(
     record.save(run, path)
     show(run, path, as_json=False)
     if reading.skipped:
-        print(f"wingbeat: {reading.skipped} damaged entries were skipped, {reading.used} used", file=sys.stderr)
+        every = reading.used + reading.skipped
+        print(f"wingbeat: {reading.skipped} of {every} entries are damaged and were skipped", file=sys.stderr)

@@ -98,7 +98,7 @@ def to_record(reading: Reading, source: str, paths: Sequence[Path], name: str = 
         for one, told in zip(everything, apart, strict=True)
     }
     files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
-    amount = f"{reading.used} entries used, {reading.skipped} damaged ones skipped"
+    amount = f"{reading.used} entries used, {reading.skipped} damaged and skipped"
     requested = {"imported": f"{', '.join(files)} ({amount})"}
     return RunRecord(
         kind="import",

@@ -47,14 +47,14 @@ def _rounds(times: np.ndarray, accepted: np.ndarray) -> list[Round]:
 
 
 def _facts(ms: np.ndarray, accepted: np.ndarray) -> ArmFacts:
-    one_each = [1] * CYCLES
+    ends = integers(range(1, CYCLES + 1))
     contexts = 100 + np.cumsum(accepted + 1)
     columns = CycleColumns(
         ms={"draft": floats(0.2 * ms), "verify": floats(0.7 * ms), "host": floats(0.1 * ms), "cycle": floats(ms)},
-        contexts=Rows.of(contexts.tolist(), one_each),
-        drafted=Rows.of([2] * CYCLES, one_each),
-        accepted=Rows.of(accepted.tolist(), one_each),
-        committed=Rows.of((accepted + 1).tolist(), one_each),
+        contexts=Rows.of(integers(contexts), ends),
+        drafted=Rows.of(integers([2] * CYCLES), ends),
+        accepted=Rows.of(integers(accepted), ends),
+        committed=Rows.of(integers(accepted + 1), ends),
         width=integers([3] * CYCLES),
         path=["script"] * CYCLES,
     )

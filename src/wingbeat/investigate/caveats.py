@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from wingbeat.investigate.pair import Pair
 from wingbeat.investigate.side import LaunchView, Side
 from wingbeat.measure.replicates import ASSUMED_NOISE, ASSUMED_PAIRED_NOISE, Change, two_groups
 from wingbeat.measure.series import SHORTEST, Trend, trend
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MOVES_TOGETHER = 0.5  # correlation from which a trend may be one of context length
 
@@ -44,39 +49,30 @@ def cautions(pair: Pair) -> list[str]:
 
 def unclaimed(pair: Pair, primary: Change | None, contexts_matched: bool) -> list[str]:
     """What these records cannot show, in sentences."""
-    found = [_basis(pair, primary)] if primary and primary.basis in ("assumed", "one side") else []
-    if not pair.paired:
-        found.append("The sides ran at different times: all that changed in between is part of the change.")
-    noted = [one.label for one in pair.sides if one.evidence == "figures"]
-    if noted:
-        found.append(
-            f"Single figures ({' and '.join(noted)}) hold no course over time: warm-up and drift were not looked at."
-        )
-    short = [
-        one.label
-        for one in pair.sides
-        if one.evidence != "figures" and all(_trend(v, 0.0) is None for v in one.launches)
-    ]
-    if short:
-        found.append(
-            f"Launches of {' and '.join(short)} have fewer than {SHORTEST} cycles or samples: too few to see drift."
-        )
-    if sum(len(one.groups) for one in pair.sides) < 4:
-        found.append("With fewer than 4 launches in all, whether they fall into groups cannot be seen.")
-    if (
-        pair.prompts
-        and min(len(one.groups) for one in pair.sides) == 1
-        and all(v.accepted for one in pair.sides for v in one.launches)
-    ):
-        found.append("Intervals of acceptance are between prompts here: another launch may accept otherwise.")
-    unknown = [one.label for one in pair.sides if any(launch.mean_context() is None for launch in one.launches)]
-    if unknown:
-        found.append(
-            f"Context lengths are not known ({' and '.join(unknown)}): longer contexts alone may be the change."
-        )
-    elif not contexts_matched:
-        found.append("No range of context lengths has enough cycles on both sides: nothing was matched by context.")
-    return found
+    noted = _labels(pair, lambda launch: launch.evidence == "figures")
+    short = _labels(pair, lambda launch: launch.evidence != "figures" and _times(launch)[0].size < SHORTEST)
+    unknown = _labels(pair, lambda launch: launch.mean_context() is None)
+    drafted = all(launch.accepted for one in pair.sides for launch in one.launches)
+    counts = [len(one.groups) for one in pair.sides]
+    sentences = {
+        "Different runs: whatever else changed between them is part of the change.": not pair.paired,
+        f"Single figures ({noted}) hold no course over time: warm-up and drift were not looked at.": noted,
+        f"Launches of {short} have fewer than {SHORTEST} cycles or samples: too few to see drift.": short,
+        "With fewer than 4 launches in all, whether they fall into groups cannot be seen.": sum(counts) < 4,
+        "Intervals of acceptance are between prompts here: another launch may accept otherwise.": drafted
+        and pair.prompts
+        and min(counts) == 1,
+        f"Context lengths are not known ({unknown}): longer contexts alone may be the change.": unknown,
+        "No range of context lengths has enough cycles on both sides: nothing was matched by context.": not unknown
+        and not contexts_matched,
+    }
+    found = [sentence for sentence, applies in sentences.items() if applies]
+    return [_basis(pair, primary), *found] if primary and primary.basis in ("assumed", "one side") else found
+
+
+def _labels(pair: Pair, which: Callable[[LaunchView], bool]) -> str:
+    """The sides with a launch that is so."""
+    return " and ".join(one.label for one in pair.sides if any(map(which, one.launches)))
 
 
 def _basis(pair: Pair, primary: Change) -> str:
@@ -112,16 +108,21 @@ def _moving(one: Side, least: float) -> list[str]:
 
 
 def _trend(launch: LaunchView, least: float) -> Trend | None:
-    """Of the time of a cycle; where only the speed is known, of its reciprocal."""
+    times, contexts = _times(launch)
+    return trend(times, contexts, least)
+
+
+def _times(launch: LaunchView) -> tuple[np.ndarray, np.ndarray | None]:
+    """The times of the cycles in order, or where only speeds are known their reciprocals; and the contexts."""
     import numpy as np
 
     name = _steady_name(set(launch.series))
     if name is None:
-        return None
+        return np.array([]), None
     values, contexts = launch.series[name], launch.series.get("context")
     known = np.isfinite(values) & (values > 0)
     times = values[known] if name == "cycle_ms" else 1 / values[known]
-    return trend(times, None if contexts is None else contexts[known], least)
+    return times, None if contexts is None else contexts[known]
 
 
 def _sentence(one: Side, kind: str, trends: list[Trend]) -> str:

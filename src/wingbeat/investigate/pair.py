@@ -47,8 +47,11 @@ class Pair:
         return self.before, self.after
 
     def names(self) -> set[str]:
-        """The quantities that every launch has."""
-        return set.intersection(*(set(launch.profile(self.prompts)) for one in self.sides for launch in one.launches))
+        """The quantities that every launch has; none where no prompt is in all."""
+        launches = [launch for one in self.sides for launch in one.launches]
+        if not self.prompts and any(launch.totals for launch in launches):
+            return set()
+        return set.intersection(*(set(launch.profile(self.prompts)) for launch in launches))
 
     def logs(self, name: str) -> tuple[list[float], list[float]]:
         """The log of a quantity in every replicate: the mean over prompts and launches."""

@@ -176,14 +176,14 @@ def _still(row: Row) -> str:
 
 
 def _break_even(one: Side, entry: BreakEven) -> str:
+    known = "with what is known of it, " if entry.bound else ""
     needs = f"more than {entry.needed:.2g}" if entry.bound else f"{entry.needed:.2f}"
-    least = "at least " if entry.bound else ""
     text = (
-        f"{one.label}: a cycle takes as long as {least}{entry.needed:.2f} plain steps, so it needs {needs} tokens per "
+        f"{one.label}: {known}a cycle takes as long as {entry.needed:.2f} plain steps, so it needs {needs} tokens per "
         f"cycle to break even; it has {entry.reached:.2f}."
     )
     if entry.verify_ms and entry.reached < entry.needed:
-        text += f" With these, verify would have to cost {'at most ' * entry.bound}{entry.verify_ms:.1f} ms."
+        text += f" With so many, verify would have to cost {'at most ' * entry.bound}{entry.verify_ms:.1f} ms."
     return text
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from wingbeat.measure import columns
-from wingbeat.measure.columns import CycleColumns, Rows, floats
+from wingbeat.measure.columns import CycleColumns, Rows, floats, integers
 
 ROWS = [[5], [], [7, 8, 9], [1, 2]]
 
@@ -11,12 +11,12 @@ def test_rows_read_like_lists_of_lists():
     assert rows == ROWS
     assert [rows[index] for index in range(-4, 4)] == ROWS + ROWS
     assert (len(rows), list(rows.flat), list(rows.counts())) == (4, [5, 7, 8, 9, 1, 2], [1, 0, 3, 2])
-    assert Rows.of(rows.flat, rows.counts()) == rows
+    assert Rows.of(rows.flat, rows.ends) == rows
     assert rows != Rows(ROWS[:3])
     with pytest.raises(IndexError):
         rows[4]
     with pytest.raises(ValueError, match="do not fill"):
-        Rows.of([1, 2], [1])
+        Rows.of(integers([1, 2]), integers([1]))
 
 
 def cycles(**changes):

@@ -43,12 +43,12 @@ class Rows:
             self.append(row)
 
     @classmethod
-    def of(cls, flat: Sequence[int], counts: Iterable[int]) -> Rows:
-        """The rows that hold counts[0], counts[1], ... of the numbers."""
+    def of(cls, flat: array[int], ends: array[int]) -> Rows:
+        """The rows that hold these numbers and end there; it keeps the arrays. Raises ValueError if they do not fit."""
+        if len(flat) != (ends[-1] if ends else 0):
+            raise ValueError(f"{len(flat)} numbers do not fill the rows")
         rows = cls()
-        rows.flat, rows.ends = integers(flat), integers(accumulate(counts))
-        if len(rows.flat) != (rows.ends[-1] if rows.ends else 0):
-            raise ValueError(f"{len(rows.flat)} numbers do not fill the rows")
+        rows.flat, rows.ends = flat, ends
         return rows
 
     def append(self, row: Sequence[int]) -> None:
@@ -121,12 +121,13 @@ def pack(columns: CycleColumns) -> dict[str, Any]:
 def unpack(packed: Mapping[str, Any]) -> CycleColumns:
     """The reverse of `pack`. Raises KeyError for a missing column, ValueError where lengths do not fit."""
     arrays, paths = lines.unpack(packed), packed["paths"]
+    ends = integers(accumulate(arrays["batch"]))
     columns = CycleColumns(
         ms={name.removeprefix("ms."): column for name, column in arrays.items() if name.startswith("ms.")},
         time=arrays["time"],
         width=arrays["width"],
         path=[paths[place] for place in arrays["path"]],
-        **{name: Rows.of(arrays[name], arrays["batch"]) for name in ROWS},
+        **{name: Rows.of(arrays[name], ends[:]) for name in ROWS},
     )
     lengths = {len(columns.width), len(columns.path), len(columns.contexts), *map(len, columns.ms.values())}
     if len(lengths) != 1 or len(columns.time) not in (0, len(columns)):

@@ -12,18 +12,16 @@ It reads without torch and without numpy. Files of older schemas are read throug
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import json
-import os
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wingbeat.errors import CorruptError, NotFoundError, StorageError, UnsupportedError
+from wingbeat.errors import CorruptError, NotFoundError, UnsupportedError
 from wingbeat.measure import columns, lines, older
 from wingbeat.measure.columns import CycleColumns
 
@@ -178,19 +176,7 @@ def save(record: RunRecord, path: Path) -> None:
 
     Raises StorageError (disk full, no permission, a missing folder's parent is a file); the old file is then untouched.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("wb") as file:
-            file.writelines(_lines(record))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError as error:
-        raise StorageError(f"cannot save the record to {path}: {error.strerror}; choose another place") from error
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink()  # there is one only when something failed
+    lines.write_whole(path, _lines(record))
 
 
 class Journal:
@@ -213,22 +199,7 @@ class Journal:
         self._append(_done_line(self.launch))
 
     def _append(self, line: bytes) -> None:
-        before = None
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            before = self.path.stat().st_size if self.path.exists() else 0
-            with self.path.open("ab") as file:
-                file.write(self._pending + line)
-                file.flush()
-                os.fsync(file.fileno())
-        except BaseException as error:
-            if before is not None:
-                with contextlib.suppress(OSError):
-                    os.truncate(self.path, before)
-            if isinstance(error, OSError):
-                message = f"cannot save the record to {self.path}: {error.strerror}; choose another place"
-                raise StorageError(message) from error
-            raise
+        lines.append(self.path, self._pending + line)
         self._pending = b""
 
 
@@ -246,17 +217,17 @@ def load(path: Path, partial: bool = False) -> RunRecord:
     if not content.startswith(lines.START):
         return _load_older(content, path)
     reader = _Reader()
-    for line in content.splitlines(keepends=True):
-        try:
-            reader.read(line)
-        except _DAMAGE as error:
-            damage = f"{path} is damaged in {reader.place()}: {_reason(error)}"
-            if not partial or reader.record is None:
-                raise CorruptError(damage) from error
-            reader.record.damage = damage
-            break
-        except UnsupportedError as error:
-            raise UnsupportedError(f"{path} {error}") from error
+    try:
+        with lines.collector_paused():
+            for line in content.splitlines(keepends=True):
+                reader.read(line)
+    except _DAMAGE as error:
+        damage = f"{path} is damaged in {reader.place()}: {_reason(error)}"
+        if not partial or reader.record is None:
+            raise CorruptError(damage) from error
+        reader.record.damage = damage
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{path} {error}") from error
     assert reader.record is not None, "the first line makes the record or is an error"
     return reader.record
 

@@ -61,6 +61,7 @@ FLAGS = {
         "--seed", "--max-tokens", *MODEL_FLAGS, *DRAFT_FLAGS,
     ],
     "bench-launch": ["path"],
+    "compare": ["before", "after", "--history", "--same-within", "--store", "--json"],
     "info": ["path", "--json", "--model"],
     "plot": ["runs", "--out", "--store"],
     "profile": [

@@ -10,6 +10,7 @@ import typer
 from wingbeat.cli import runs, train
 from wingbeat.cli.bench import bench, launch
 from wingbeat.cli.chat import chat
+from wingbeat.cli.compare import Comparing, compare
 from wingbeat.cli.generate import generate
 from wingbeat.cli.info import info
 from wingbeat.cli.plot import plot
@@ -21,6 +22,7 @@ app.command()(generate)
 app.command()(chat)
 app.command()(info)
 app.command()(bench)
+app.command(cls=Comparing)(compare)
 app.command()(profile)
 app.command()(plot)
 app.command("bench-launch", hidden=True)(launch)

@@ -10,6 +10,7 @@
     │   ├── MismatchError       tensors or configuration do not fit together, or not this target
     │   ├── NonFiniteError      NaN or infinity among the weights
     │   └── UnsupportedError    a real format or family, but not one that is implemented
+    ├── ProbeError              another machine or device that cannot be asked
     ├── StorageError            writing failed (disk full, no permission); the old file is untouched
     └── InterruptedRunError     stopped on request; what was finished is saved
 
@@ -55,6 +56,10 @@ class NonFiniteError(CheckpointError):
 
 class UnsupportedError(CheckpointError):
     """A real format or family, but not one that is implemented."""
+
+
+class ProbeError(WingbeatError):
+    """Another machine or device that cannot be asked, or would be disturbed."""
 
 
 class StorageError(WingbeatError):

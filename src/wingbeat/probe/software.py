@@ -1,58 +1,154 @@
-"""What the code is: versions as installed and as loaded, threads, and the state of the checkout."""
+"""What the code is: the packages as installed, whether somebody changed them by hand, and Python itself."""
 
 from __future__ import annotations
 
+import base64
+import csv
+import hashlib
+import json
+import os
 import platform
-import subprocess
+import re
 import sys
-from importlib import metadata
-from pathlib import Path
+import time
+from functools import partial
+from typing import Iterator, Tuple
 
-from wingbeat.probe.reading import Reading, not_applicable, unknown
+from wingbeat.probe.host import Host
+from wingbeat.probe.process import Target, argv, variables
+from wingbeat.probe.reading import Probes, Reading, Readings, guarded, not_applicable, unknown
 
-PACKAGE = Path(__file__).resolve().parents[1]
+FIRST = (
+    "vllm", "sglang", "sgl_kernel", "wingbeat", "flashinfer", "triton", "flash_attn", "transformers", "torch",
+    "nvidia_nccl",
+)  # fmt: skip
+Entry = Tuple[str, str, int]  # of a RECORD: path, digest, size
+SLACK = 5.0  # seconds within which the files of one installation are written
 
 
-def python_version() -> str:
-    """Implementation and version of the running Python."""
-    return f"{platform.python_implementation()} {platform.python_version()}"
+def python_probes(target: Target) -> Probes:
+    """Python, and torch as this process has loaded it; it is not imported for the question."""
+    torch = sys.modules.get("torch") if target.here else None
+    if not target.here:
+        absent = unknown("only known for the process that takes the fingerprint")
+    else:
+        absent = not_applicable("torch is not loaded in this process")
+    return {
+        "python": lambda: f"{platform.python_implementation()} {platform.python_version()}" if target.here else absent,
+        "torch.loaded": lambda: str(torch.__version__) if torch else absent,
+        "torch.threads": lambda: int(torch.get_num_threads()) if torch else absent,
+    }
 
 
-def installed(package: str) -> str | Reading:
-    """The version on disk of a distribution."""
+def package_folders(host: Host, target: Target) -> list[str]:
+    """The site-packages folders of a process: its sys.path, or what its libraries, variables and interpreter show."""
+    if target.here:
+        found = [path for path in sys.path if re.search(r"(site|dist)-packages$", path)]
+    else:
+        maps = host.maybe(f"/proc/{target.pid}/maps")
+        found = re.findall(r"(/\S*?/(?:site|dist)-packages)/", maps)
+        own = guarded(lambda: variables(host, target.pid))
+        roots = [(own.value or {}).get("VIRTUAL_ENV", "")]
+        command = guarded(lambda: argv(host, target.pid)[0])
+        if command.state == "value" and command.value.startswith("/"):
+            roots.append(os.path.dirname(os.path.dirname(command.value)))
+        for root in filter(None, roots):
+            found += host.paths(f"{root.rstrip('/')}/lib/python3*/site-packages")
+    return list(dict.fromkeys(found))
+
+
+def packages(host: Host, target: Target) -> Readings:
+    """`installed.NAME` for every distribution of the process, `editable.NAME` for those run from a checkout."""
+    folders = package_folders(host, target)
+    if not folders:
+        return {"python.packages": unknown("no folder of packages is known for this process")}
+    found: Readings = {}
+    for folder in reversed(folders):  # the first folder of sys.path wins
+        for path in host.paths(f"{folder}/*.dist-info"):
+            name, _, version = os.path.basename(path)[: -len(".dist-info")].partition("-")
+            name = re.sub(r"[-_.]+", "-", name).lower()
+            found[f"installed.{name}"] = Reading("value", version, source=folder)
+            origin = host.maybe(f"{path}/direct_url.json") if host.exists(f"{path}/direct_url.json") else ""
+            if '"editable": true' in origin or '"editable":true' in origin:
+                place = json.loads(origin)["url"].replace("file://", "")
+                found[f"editable.{name}"] = guarded(partial(_checkout_state, host, place), host)
+    count = sum(name.startswith("installed.") for name in found)
+    return {**found, "python.packages": Reading("value", count, source="; ".join(folders))}
+
+
+def _checkout_state(host: Host, place: str) -> str:
+    from wingbeat.probe import checkout
+
+    found = checkout.facts(host, place)
+    return f"{found['commit']}, {found['diff']}"
+
+
+def patched(host: Host, target: Target, seconds: float) -> Reading:
+    """Installed Python files that are not what their package's RECORD says, as "path sha256:...".
+
+    Every file's size and time are compared (in a second at most); those that stand out are hashed, then the others,
+    engines first, for `seconds`. The raw text says how many were.
+    """
+    folders = package_folders(host, target)
+    if not folders:
+        return unknown("no folder of packages is known for this process")
+    suspect: list[Entry] = []
+    quiet: list[Entry] = []
+    end = time.monotonic() + 1.0
+    for record in _records(host, folders):
+        if time.monotonic() > end:
+            return unknown(f"the time was over after {len(suspect) + len(quiet)} files; {record} is not verified")
+        installed = os.path.getmtime(host.root + record)
+        for path, digest, size in _entries(host, record):
+            ordinary = _looks_installed(host.root + path, size, installed)
+            (quiet if ordinary else suspect).append((path, digest, size))
+    found = [_changed(host, entry) for entry in suspect]
+    end = time.monotonic() + seconds
+    hashed = len(suspect)
+    for entry in quiet:
+        if time.monotonic() > end:
+            break
+        found.append(_changed(host, entry))
+        hashed += 1
+    raw = f"{len(suspect) + len(quiet)} Python files compared by size and time, {hashed} of them by content"
+    return Reading("value", sorted(filter(None, found)), source="RECORD of every package", raw=raw)
+
+
+def _looks_installed(path: str, size: int, installed: float) -> bool:
     try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return not_applicable("not installed")
+        facts = os.stat(path)
+    except OSError:
+        return False
+    return facts.st_size == size and facts.st_mtime <= installed + SLACK
 
 
-def torch_loaded() -> str | Reading:
-    """The version of torch that this process runs; it is not imported for the question."""
-    torch = sys.modules.get("torch")
-    return str(torch.__version__) if torch else not_applicable("torch is not loaded in this process")
-
-
-def torch_threads() -> int | Reading:
-    """Threads that one torch operation may use."""
-    torch = sys.modules.get("torch")
-    return int(torch.get_num_threads()) if torch else not_applicable("torch is not loaded in this process")
-
-
-def git_commit(package: Path = PACKAGE) -> str | Reading:
-    """Commit of the checkout that the package runs from, with "+changes" when tracked files differ from it."""
+def _changed(host: Host, entry: Entry) -> str:
+    """What to say of a file whose content is another; "" of the others."""
+    path, expected, _ = entry
     try:
-        top = _git(package, "rev-parse", "--show-toplevel")
-        tracked = _git(package, "ls-files", "__init__.py")
-    except FileNotFoundError:
-        return unknown("git is not installed")
-    except subprocess.CalledProcessError:
-        return not_applicable("not run from a git checkout")
-    if not tracked:
-        return not_applicable(f"installed inside the checkout {top}, but no part of it")
-    changes = _git(package, "status", "--porcelain", "--untracked-files=no")
-    return _git(package, "rev-parse", "HEAD") + ("+changes" if changes else "")
+        with open(host.root + path, "rb") as file:
+            digest = hashlib.sha256(file.read()).digest()
+    except OSError:
+        return f"{path} missing"
+    same = base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == expected
+    return "" if same else f"{path} sha256:{digest.hex()[:16]}"
 
 
-def _git(folder: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(folder), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+def _records(host: Host, folders: list[str]) -> list[str]:
+    """The RECORD files, the engines' first."""
+    found = [path for folder in folders for path in host.paths(f"{folder}/*.dist-info/RECORD")]
+
+    def rank(path: str) -> int:
+        name = os.path.basename(os.path.dirname(path)).lower()
+        return next((index for index, first in enumerate(FIRST) if name.startswith(first)), len(FIRST))
+
+    return sorted(found, key=rank)
+
+
+def _entries(host: Host, record: str) -> Iterator[Entry]:
+    """Path, digest and size of each Python file of a RECORD."""
+    folder = os.path.dirname(os.path.dirname(record))
+    for row in csv.reader(host.text(record).splitlines()):
+        if len(row) == 3 and row[0].endswith(".py") and row[1].startswith("sha256=") and row[2].isdigit():
+            yield os.path.normpath(f"{folder}/{row[0]}"), row[1][len("sha256=") :], int(row[2])
+

@@ -1,0 +1,192 @@
+"""Readings under load: clocks, links and power of an idle device say nothing, so they are sampled while it works.
+
+Passive: nothing is set, and readings are a second apart. The load is a command of the user's, or a bounded one of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any, Callable
+
+from wingbeat.probe import container, machine
+from wingbeat.probe.host import Host
+from wingbeat.probe.reading import Reading, Readings, guarded, unknown
+
+INTERVAL = 1.0  # seconds between readings
+SAMPLED = (
+    "clock.sm", "clock.memory", "power.draw", "temperature", "utilization", "pcie.generation", "pcie.width",
+)  # fmt: skip
+NO_TORCH = 4
+DEVICE_LOAD = f"""
+import sys, threading, time
+try:
+    import torch
+except ImportError:
+    sys.exit({NO_TORCH})
+if not torch.cuda.is_available():
+    sys.exit({NO_TORCH})
+end = time.monotonic() + float(sys.argv[1])
+def work(index):
+    device = torch.device("cuda", index)
+    a = torch.randn(4096, 4096, device=device, dtype=torch.bfloat16)
+    host = torch.empty(1 << 26, dtype=torch.uint8, pin_memory=True)
+    while time.monotonic() < end:
+        for _ in range(20):
+            b = a @ a
+        host.to(device, non_blocking=True)
+        torch.cuda.synchronize(device)
+threads = [threading.Thread(target=work, args=(i,)) for i in range(torch.cuda.device_count())]
+[t.start() for t in threads]
+[t.join() for t in threads]
+"""
+CPU_LOAD = """
+import hashlib, os, sys, threading, time
+end = time.monotonic() + float(sys.argv[1])
+block = bytes(1 << 22)
+def work():
+    while time.monotonic() < end:
+        hashlib.sha256(block).digest()
+threads = [threading.Thread(target=work) for _ in os.sched_getaffinity(0)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+"""
+
+
+@dataclass(frozen=True)
+class Load:
+    """command: what to run (empty: a load of our own); seconds: how long at most; force: although others compute."""
+
+    command: tuple[str, ...] = ()
+    seconds: float = 8.0
+    force: bool = False
+
+
+class BusyError(Exception):
+    """Others compute on a device, and would be disturbed."""
+
+
+def under_load(host: Host, pid: int, load: Load, devices: Callable[[], Readings]) -> Readings:
+    """The `load.*` fields. devices: reads all devices. Raises BusyError before anything is started."""
+    before = devices()
+    if not load.force:
+        _refuse_if_shared(before)
+    has_device = _count(before) > 0
+    own = DEVICE_LOAD if has_device else CPU_LOAD
+    command = load.command or (sys.executable, "-c", own, str(load.seconds))
+    kind = " ".join(load.command) or ("products and copies on every device" if has_device else "hashing on all cores")
+    counters = _cpu_counters(host, pid)
+    started = time.monotonic()
+    try:
+        nowhere = subprocess.DEVNULL
+        child = subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere)
+    except OSError as error:
+        return {"load.samples": unknown(f"the load could not be started: {command[0]}: {error.strerror}")}
+    try:
+        samples, costs = _sample(host, child, load.seconds, devices)
+    finally:
+        _end(child)
+    seconds = time.monotonic() - started
+    if child.returncode == NO_TORCH and not load.command:
+        return {"load.samples": unknown("no load: torch cannot use a device here; give a load with --command")}
+    facts = {"load.kind": kind, "load.seconds": round(seconds, 2), "load.samples": len(samples)}
+    found = {name: Reading("value", value) for name, value in facts.items()}
+    found["load.reading_ms"] = Reading("value", round(1000 * statistics.median(costs), 1))
+    after = devices()
+    for index in range(_count(before)):
+        found.update(_device(index, samples, before, after, seconds))
+    return {**found, **_cpu(samples, counters, _cpu_counters(host, pid), seconds)}
+
+
+def spread(values: list[float]) -> dict[str, float]:
+    """Least, middle and most of some readings, and how many there were."""
+    return {"min": min(values), "median": statistics.median(values), "max": max(values), "n": len(values)}
+
+
+def _sample(
+    host: Host, child: subprocess.Popen[bytes], seconds: float, devices: Callable[[], Readings]
+) -> tuple[list[Readings], list[float]]:
+    samples: list[Readings] = []
+    costs: list[float] = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and child.poll() is None:
+        time.sleep(min(INTERVAL, max(0.0, end - time.monotonic())))
+        started = time.monotonic()
+        sample = devices()
+        sample["cpu.frequency"] = guarded(lambda: machine.frequency(host), host)
+        if child.poll() is None or not samples:
+            samples.append(sample)
+        costs.append(time.monotonic() - started)
+    return samples, costs or [0.0]
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    try:
+        child.wait(timeout=2.0)
+    except subprocess.TimeoutExpired:
+        child.terminate()
+        try:
+            child.wait(timeout=5.0)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
+def _refuse_if_shared(readings: Readings) -> None:
+    for name, reading in readings.items():
+        if name.endswith(".others") and (reading.state != "value" or reading.value):
+            device = name.rsplit(".", 1)[0]
+            shown = f"{reading.value} other processes compute on it" if reading.state == "value" else reading.reason
+            raise BusyError(f"{device}: {shown}; a load would disturb them: wait, or use --force")
+
+
+def _device(index: int, samples: list[Readings], before: Readings, after: Readings, seconds: float) -> Readings:
+    found: Readings = {}
+    for name in SAMPLED:
+        readings = [sample.get(f"gpu.{index}.{name}", unknown("not read")) for sample in samples]
+        values = [reading.value for reading in readings if reading.state == "value"]
+        last = readings[-1] if readings else unknown("the load ended before the first reading")
+        found[f"load.gpu.{index}.{name}"] = Reading("value", spread(values)) if values else last
+    causes = [sample[f"gpu.{index}.slowed"] for sample in samples if f"gpu.{index}.slowed" in sample]
+    lists = [reading.value for reading in causes if reading.state == "value"]
+    names = sorted({cause for causes_now in lists for cause in causes_now})
+    share = {name: round(sum(name in one for one in lists) / len(lists), 3) for name in names}
+    found[f"load.gpu.{index}.slowed"] = Reading("value", share) if lists else unknown("not told by the device")
+    for name in (name for name in before if name.startswith(f"gpu.{index}.slowed.")):
+        grown = _grown(before[name], after.get(name, unknown("not read")))
+        rounded = None if grown is None else round(100 * grown / 1e6 / seconds, 2)
+        found[f"load.{name}"] = before[name] if rounded is None else Reading("value", rounded)
+    return found
+
+
+def _grown(before: Reading, after: Reading) -> float | None:
+    known = before.state == after.state == "value"
+    return after.value - before.value if known else None
+
+
+def _cpu_counters(host: Host, pid: int) -> dict[str, Any]:
+    steal = guarded(lambda: int(host.text("/proc/stat").splitlines()[0].split()[8]))
+    return {"steal": steal, "throttled": guarded(lambda: container.throttled(host, pid)["us"])}
+
+
+def _cpu(samples: list[Readings], before: dict[str, Any], after: dict[str, Any], seconds: float) -> Readings:
+    tables = [sample["cpu.frequency"].value for sample in samples if sample["cpu.frequency"].state == "value"]
+    found: Readings = {}
+    found["load.cpu.frequency"] = (
+        Reading("value", spread([table["middle"] for table in tables])) if tables else unknown("no frequency is told")
+    )
+    cores = os.cpu_count() or 1
+    for name, per_second in (("steal", 100 * cores), ("throttled", 1e6)):
+        grown = _grown(before[name], after[name])
+        rounded = None if grown is None else round(100 * grown / per_second / seconds, 2)
+        found[f"load.cpu.{name}"] = before[name] if rounded is None else Reading("value", rounded)
+    return found
+
+
+def _count(readings: Readings) -> int:
+    count = readings.get("gpu.count")
+    return count.value if count and count.state == "value" else 0

@@ -1,0 +1,117 @@
+"""A fingerprint, or the difference of two, as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wingbeat.probe import registry
+from wingbeat.probe.difference import Change, Comparison
+from wingbeat.probe.document import Fingerprint
+from wingbeat.probe.reading import Reading
+from wingbeat.report.table import paragraph
+
+LONGEST = 160  # characters of a value
+IMPORTANCE = {3: "Moves speed or output", 2: "May matter", 1: "Seldom matters", 0: "Does not matter by itself"}
+
+
+def render(fingerprint: Fingerprint) -> str:
+    """The values that matter, then what could not be read, and why."""
+    readings = fingerprint.readings
+    parts = [_heading(fingerprint)]
+    for importance in (3, 2):
+        names = [name for name in _sorted(readings) if _importance(name) == importance and _has_value(readings[name])]
+        parts.append(_block(IMPORTANCE[importance], [f"{name}  {value(name, readings[name])}" for name in names]))
+    hidden = [name for name in _sorted(readings) if readings[name].state in ("unknown", "error")]
+    parts.append(_block("Could not be read", [f"{name}  {value(name, readings[name])}" for name in hidden]))
+    rest = sum(_importance(name) < 2 and _has_value(reading) for name, reading in readings.items())
+    absent = sum(reading.state == "not applicable" for reading in readings.values())
+    parts.append(paragraph(f"{rest} more fields have values, and {absent} do not apply here; --json or --out has all."))
+    return "\n\n".join(part for part in parts if part)
+
+
+def render_difference(before: Fingerprint, after: Fingerprint, found: Comparison) -> str:
+    """What changed, the important first; what cannot be told; what moves in any case."""
+    parts = [f"A: {_when(before)}\nB: {_when(after)}"]
+    for importance, title in IMPORTANCE.items():
+        changes = [change for change in found.changed if change.importance == importance]
+        parts.append(_block(f"Changed. {title}", [_line(change) for change in changes]))
+    if not found.changed:
+        parts.append("Nothing that was read on both sides changed.")
+    weighty = [change for change in found.unsure if change.importance >= 2]
+    parts.append(_block("Cannot be told", [_line(change) for change in weighty]))
+    counted = [change for change in found.moved if change.importance >= 2 and change.grew != 0]
+    parts.append(_block("Moves in any case", [_line(change) for change in counted]))
+    others = len(found.unsure) - len(weighty)
+    parts.append(paragraph(f"{found.same} fields are the same; {others} minor ones cannot be told."))
+    return "\n\n".join(part for part in parts if part)
+
+
+def document(found: Comparison) -> dict[str, Any]:
+    """The difference as JSON has it."""
+    lists = {"changed": found.changed, "moved": found.moved, "unsure": found.unsure}
+    return {**{name: [_entry(change) for change in changes] for name, changes in lists.items()}, "same": found.same}
+
+
+def value(name: str, reading: Reading) -> str:
+    """A reading in words: its value with the unit, or its state and the reason."""
+    if reading.state != "value":
+        return f"{reading.state}: {reading.reason}"
+    field = registry.spec(name)
+    text = reading.value if isinstance(reading.value, str) else json.dumps(reading.value, ensure_ascii=False)
+    text = " ".join(text.split())
+    cut = text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
+    return f"{cut} {field.unit}".strip() if field else cut
+
+
+def _line(change: Change) -> str:
+    before, after = value(change.name, change.before), value(change.name, change.after)
+    ratio = _ratio(change)
+    effect = "" if change.importance < 2 else f"\n    would show as: {change.predicts}"
+    if len(before) + len(after) > 80:
+        return f"{change.name}{ratio}\n    A {before}\n    B {after}{effect}"
+    return f"{change.name}  {before} -> {after}{ratio}{effect}"
+
+
+def _ratio(change: Change) -> str:
+    if change.grew is not None:
+        return f" (grew by {change.grew:g})"
+    numbers = [reading.value for reading in (change.before, change.after)]
+    if all(isinstance(number, int | float) for number in numbers) and numbers[0]:
+        return f" ({numbers[1] / numbers[0] - 1:+.1%})"
+    return ""
+
+
+def _entry(change: Change) -> dict[str, Any]:
+    sides = {"before": change.before, "after": change.after}
+    shown = {side: {"state": r.state, "value": r.value, "reason": r.reason} for side, r in sides.items()}
+    facts = {"name": change.name, "importance": change.importance, "predicts": change.predicts, "grew": change.grew}
+    return {**facts, **shown}
+
+
+def _heading(fingerprint: Fingerprint) -> str:
+    notes = "".join(f"\n{paragraph(note)}" for note in fingerprint.notes)
+    facts = f"{len(fingerprint.readings)} fields, {fingerprint.seconds:.2f} s"
+    return f"Fingerprint of {_when(fingerprint)} ({facts}){notes}"
+
+
+def _when(fingerprint: Fingerprint) -> str:
+    return f"{fingerprint.where}, {fingerprint.taken}"
+
+
+def _block(title: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"{title}:", *(f"  {line}" for line in lines)]) if lines else ""
+
+
+def _sorted(readings: Mapping[str, Reading]) -> list[str]:
+    return sorted(readings, key=registry.order)
+
+
+def _importance(name: str) -> int:
+    field = registry.spec(name)
+    return field.importance if field else 0
+
+
+def _has_value(reading: Reading) -> bool:
+    return reading.state == "value"

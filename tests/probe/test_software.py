@@ -1,0 +1,207 @@
+"""Packages, checkouts, models and caches on disk."""
+
+import base64
+import hashlib
+import json
+import os
+import subprocess
+
+import pytest
+
+from wingbeat.probe import caches, checkout, model_files, software
+from wingbeat.probe.host import Host
+from wingbeat.probe.process import Target
+from wingbeat.probe.reading import Reading
+
+HERE = Target(os.getpid(), (), True)
+
+
+def install(folder, name, version, files):
+    """A package as an installer lays it, with its RECORD."""
+    info = folder / f"{name}-{version}.dist-info"
+    info.mkdir(parents=True)
+    rows = []
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+        rows.append(f"{path},sha256={digest},{len(text)}")
+    (info / "RECORD").write_text("\n".join([*rows, f"{info.name}/RECORD,,"]))
+
+
+@pytest.fixture
+def packages(tmp_path, monkeypatch):
+    folder = tmp_path / "lib/python3.11/site-packages"
+    install(folder, "vllm", "0.33.0", {"vllm/a.py": "x = 1\n", "vllm/b.py": "y = 1\n", "vllm/c.so": "binary"})
+    install(folder, "some_thing", "2.0", {"thing.py": "z = 1\n"})
+    monkeypatch.setattr(software.sys, "path", [str(folder)])
+    return folder
+
+
+def test_packages_by_their_folders(packages):
+    found = software.packages(Host(), HERE)
+    assert {name: reading.value for name, reading in found.items()} == {
+        "installed.vllm": "0.33.0", "installed.some-thing": "2.0", "python.packages": 2,
+    }  # fmt: skip
+
+
+def test_a_package_run_from_a_checkout(packages, tmp_path):
+    origin = {"url": f"file://{tmp_path}", "dir_info": {"editable": True}}
+    (packages / "vllm-0.33.0.dist-info/direct_url.json").write_text(json.dumps(origin))
+    assert software.packages(Host(), HERE)["editable.vllm"].value.startswith("not run from a git checkout")
+
+
+def test_untouched_packages_are_untouched(packages):
+    found = software.patched(Host(), HERE, 5.0)
+    assert found.value == []
+    assert found.raw == "3 Python files compared by size and time, 3 of them by content"
+
+
+@pytest.mark.parametrize("text", ["x = 1; import time\n", "x = 2\n"])
+def test_a_patched_file_is_found_by_size_or_time(packages, text):
+    target = packages / "vllm/a.py"
+    target.write_text(text)
+    later = (packages / "vllm-0.33.0.dist-info/RECORD").stat().st_mtime + 60
+    os.utime(target, (later, later))
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    assert software.patched(Host(), HERE, 0.0).value == [f"{target} sha256:{digest}"]
+
+
+def test_a_patch_that_hides_size_and_time_is_found_by_content(packages):
+    target = packages / "vllm/a.py"
+    before = target.stat()
+    target.write_text("x = 2\n")
+    os.utime(target, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert software.patched(Host(), HERE, 0.0).value == []
+    assert len(software.patched(Host(), HERE, 5.0).value) == 1
+
+
+def test_a_missing_file_is_a_change(packages):
+    (packages / "thing.py").unlink()
+    assert software.patched(Host(), HERE, 0.0).value == [f"{packages / 'thing.py'} missing"]
+
+
+def test_packages_of_another_process_are_found_by_its_libraries_and_interpreter(packages, tmp_path):
+    place = tmp_path / "proc/5"
+    place.mkdir(parents=True)
+    (place / "maps").write_text("7f00-7f01 r-xp 0 0:0 1   /lib/python3.11/site-packages/vllm/c.so\n")
+    host = Host(str(tmp_path))
+    assert software.package_folders(host, Target(5)) == ["/lib/python3.11/site-packages"]
+    (place / "maps").write_text("")
+    (place / "cmdline").write_text("/bin/python\0-m\0vllm\0")
+    assert software.package_folders(host, Target(5)) == ["/lib/python3.11/site-packages"]
+    assert software.packages(host, Target(6))["python.packages"].state == "unknown"
+    assert software.patched(host, Target(6), 1.0).state == "unknown"
+
+
+@pytest.fixture
+def repository(tmp_path):
+    def git(*arguments):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", "-C", str(tmp_path), *identity, *arguments], check=True, capture_output=True)
+
+    git("init")
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner/code.py").write_text("x = 1\n")
+    git("add", ".")
+    git("commit", "-m", "x")
+    return tmp_path
+
+
+def test_the_state_of_a_checkout(repository):
+    host, inner = Host(), str(repository / "inner")
+    clean = checkout.diff(host, inner)
+    assert len(checkout.commit(host, inner)) == 40
+    assert clean.value == checkout.CLEAN
+    (repository / "inner/code.py").write_text('key = x(2)\nhf_token = "abcdefgh"\n')
+    changed = checkout.diff(host, inner)
+    assert changed.value.startswith("changes ")
+    assert "+key = x(2)" in changed.raw
+    assert "abcdefgh" not in changed.raw
+    (repository / "new.py").write_text("")
+    assert checkout.untracked(host, inner) == ["new.py"]
+    assert checkout.facts(host, inner)["diff"] == changed.value
+
+
+def test_a_folder_outside_or_ignored_by_a_checkout_has_no_commit(repository, tmp_path_factory):
+    host, inside = Host(), repository / "site-packages"
+    inside.mkdir()
+    assert "no part of it" in checkout.commit(host, str(inside)).reason
+    assert checkout.diff(host, str(tmp_path_factory.mktemp("elsewhere"))).state == "not applicable"
+
+
+@pytest.fixture
+def model(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{{ x }}"}))
+    (tmp_path / "model.safetensors").write_bytes(bytes(1 << 20))
+    return tmp_path
+
+
+def facts(place):
+    host = Host()
+    return {name: read() for name, read in model_files.probes(host, "model", str(place), "/none").items()}
+
+
+def test_a_models_files_are_hashed(model):
+    before = facts(model)
+    assert before["model.generation_config"].state == "not applicable"
+    assert before["model.weights"].raw.startswith("1 files, 1048576 bytes")
+    (model / "generation_config.json").write_text('{"temperature": 0.6}')
+    (model / "chat_template.jinja").write_text("{{ y }}")
+    (model / "model.safetensors").write_bytes(bytes(1 << 19) + b"x" + bytes((1 << 19) - 1))
+    after = facts(model)
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {"model.generation_config", "model.chat_template", "model.weights"}
+
+
+def test_a_single_file_is_a_model_too(model):
+    assert model_files.weights(Host(), str(model / "model.safetensors")).state == "value"
+
+
+def test_a_hub_id_is_found_among_the_downloads(tmp_path, monkeypatch):
+    monkeypatch.delenv("HF_HOME", raising=False)
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    folder = tmp_path / ".cache/huggingface/hub/models--a--b"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs/main").write_text("123")
+    (folder / "snapshots/123").mkdir(parents=True)
+    assert model_files.locate(Host(), "a/b", str(tmp_path)) == f"{folder}/snapshots/123"
+    assert model_files.locate(Host(), "a/c", str(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("vllm serve a/b --port 1", {"model": "a/b"}),
+        ("python -m x --model-path=m --speculative-draft-model-path d", {"model": "m", "head": "d"}),
+        ('python --model m --speculative-config {"method":"eagle3","model":"d"}', {"model": "m", "head": "d"}),
+        ("python --speculative-config broken", {}),
+        ("python --model", {}),
+    ],
+)
+def test_models_that_a_servers_arguments_name(line, expected):
+    assert model_files.named_in(line.split(" ")) == expected
+
+
+def test_caches_by_names_sizes_and_tuned_choices(tmp_path):
+    host, place = Host(), tmp_path / "cache"
+    assert caches.listing(host, str(place)).state == "not applicable"
+    (place / "a").mkdir(parents=True)
+    (place / "a/kernel.cubin").write_bytes(b"123")
+    (place / "a/autotune.json").write_text('{"tactic": 1}')
+    first = caches.listing(host, str(place))
+    assert (first["files"], first["bytes"]) == (2, 16)
+    (place / "a/autotune.json").write_text('{"tactic": 2}')
+    assert caches.listing(host, str(place))["hash"] != first["hash"]
+    assert caches.places({"HOME": "/h", "TRITON_CACHE_DIR": "/t"})["triton"] == "/t"
+    assert caches.places({"HOME": "/h", "XDG_CACHE_HOME": "/c"})["flashinfer"] == "/c/flashinfer"
+
+
+def test_a_cache_that_is_too_large_is_not_hashed(tmp_path, monkeypatch):
+    monkeypatch.setattr(caches, "MOST", 1)
+    for name in "abc":
+        (tmp_path / name).write_text("")
+    assert caches.listing(Host(), str(tmp_path)) == Reading(
+        "value", {"files": "3 or more"}, raw=f"not all of {tmp_path} was listed"
+    )

@@ -1,0 +1,103 @@
+"""The bus, the kernel modules, control groups and containers, on captured machines."""
+
+import pytest
+
+from wingbeat.probe import bus, container
+from wingbeat.probe.host import CapturedHost
+from wingbeat.probe.reading import guarded
+
+DEVICE, BRIDGE, PORT = "0000:1b:00.0", "0000:1a:00.0", "0000:19:01.0"
+AT = bus.DEVICES
+LINK = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
+
+
+def link(device, *values):
+    return {f"{AT}/{device}/{name}": value for name, value in zip(LINK, values, strict=True)}
+
+
+def test_the_path_of_a_device_goes_through_its_bridges():
+    files = {
+        **link(DEVICE, "32.0 GT/s PCIe", "16", "32.0 GT/s PCIe", "16"),
+        **link(BRIDGE, "16.0 GT/s PCIe", "8", "32.0 GT/s PCIe", "16"),
+        **link(PORT, "16.0 GT/s PCIe", "8", "32.0 GT/s PCIe", "16"),
+        f"{AT}/{PORT}/aer_dev_correctable": "RxErr 0\nBadTLP 5\nTOTAL_ERR_COR 5",
+        f"{AT}/{DEVICE}/numa_node": "1",
+    }
+    real = f"/sys/devices/pci0000:19/{PORT}/{BRIDGE}/{DEVICE}"
+    found = bus.device_probes(CapturedHost(files, {}, {f"{AT}/{DEVICE}": real}), "gpu.0", "00000000:1B:00.0")
+    path = found["gpu.0.pcie.path"].value
+    assert [(one["device"], one["current_link_width"]) for one in path] == [(DEVICE, "16"), (BRIDGE, "8"), (PORT, "8")]
+    assert path[2]["corrected_errors"] == "5"
+    assert found["gpu.0.numa"].value == 1
+
+
+def test_a_path_that_is_not_told_is_unknown():
+    found = bus.device_probes(CapturedHost({}, {}), "gpu.0", "0000:00:05.0")
+    assert {reading.state for reading in found.values()} == {"unknown"}
+
+
+def read(probes, host):
+    return {name: guarded(one, host) for name, one in probes.items()}
+
+
+def test_a_module_updated_without_a_reboot():
+    files = {
+        "/sys/module/nvidia/version": "590.44.01",
+        "/sys/module/nvidia/srcversion": "ABC",
+        "/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module  590.44.01",
+        "/proc/driver/nvidia/params": "EnableResizableBar: 0\n",
+        "/sys/kernel/iommu_groups/1/type": "DMA-FQ\n",
+        "/sys/kernel/iommu_groups/2/type": "identity\n",
+        "/sys/module/pcie_aspm/parameters/policy": "default [performance] powersave",
+    }
+    log = "[1] usb 1-1: new\n[9] NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus."
+    log += "\n[10] pcieport: AER: corrected"
+    commands = {"modinfo -F version nvidia": "590.48.01", "modinfo -F license nvidia": "Dual MIT/GPL"}
+    found = read(bus.probes(CapturedHost(files, {**commands, "dmesg --color=never": log})), CapturedHost({}, {}))
+    assert (found["nvidia.module"].value, found["nvidia.module.on_disk"].value) == ("590.44.01", "590.48.01")
+    assert (found["nvidia.module.licence"].value, found["iommu"].value) == ("Dual MIT/GPL", "DMA-FQ, identity")
+    assert found["aspm"].value == "performance"
+    assert len(found["kernel.errors"].value) == 2
+    assert found["amdgpu.module"].state == found["amdgpu.module.on_disk"].state == "not applicable"
+
+
+def test_a_kernel_log_without_permission_is_unknown():
+    host = CapturedHost({}, {"dmesg --color=never": (1, "dmesg: read kernel buffer failed: Operation not permitted")})
+    found = read(bus.probes(host), host)
+    assert found["kernel.errors"].state == "unknown"
+    assert "not permitted" in found["kernel.errors"].reason
+    assert found["iommu"].value == "off"
+
+
+V2 = {
+    "/proc/7/cgroup": "0::/kubepods/pod1/box",
+    "/sys/fs/cgroup/kubepods/pod1/cpu.max": "150000 100000",
+    "/sys/fs/cgroup/kubepods/pod1/box/cpu.stat": "usage_usec 10\nnr_periods 9\nnr_throttled 4\nthrottled_usec 2500",
+    "/sys/fs/cgroup/kubepods/pod1/box/memory.max": "max",
+    "/sys/fs/cgroup/cpuset.cpus.effective": "0-7",
+    "/proc/1/cgroup": "0::/kubepods/pod1/box",
+    "/proc/cpuinfo": "flags\t: fpu hypervisor lm",
+}
+V1 = {
+    "/proc/7/cgroup": "4:memory:/box\n3:cpu,cpuacct:/box\n0::/",
+    "/sys/fs/cgroup/cpu/box/cpu.cfs_quota_us": "-1",
+    "/sys/fs/cgroup/cpu/box/cpu.cfs_period_us": "100000",
+    "/sys/fs/cgroup/cpu/box/cpu.stat": "nr_periods 0\nnr_throttled 2\nthrottled_time 5000000",
+    "/sys/fs/cgroup/memory/box/memory.limit_in_bytes": "1048576",
+}
+
+
+def test_control_groups_of_both_versions():
+    new, old = (read(container.probes(host, 7), host) for host in (CapturedHost(V2, {}), CapturedHost(V1, {})))
+    assert (new["cgroup.cpu.quota"].value, new["cgroup.cpus"].value) == (1.5, "0-7")
+    assert new["cgroup.cpu.throttled"].value == {"times": 4, "us": 2500}
+    assert new["cgroup.memory.limit"].state == old["cgroup.cpu.quota"].state == "not applicable"
+    assert (new["container"].value, new["virtual_machine"].value) == ("kubepods", "unnamed")
+    assert old["cgroup.cpu.throttled"].value == {"times": 2, "us": 5000}
+    assert old["cgroup.memory.limit"].value == 1048576
+    assert (old["cgroup.cpus"].state, old["container"].value) == ("unknown", "none")
+
+
+@pytest.mark.parametrize(("said", "expected"), [("kvm", "kvm"), ((1, "none"), "none")])
+def test_what_systemd_says_of_the_machine(said, expected):
+    assert container.virtual_machine(CapturedHost(V2, {"systemd-detect-virt --vm": said})) == expected

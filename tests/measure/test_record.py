@@ -91,6 +91,18 @@ def test_what_stands_before_the_damage_can_be_read(saved):
         records.load(path, partial=True)
 
 
+def test_a_file_cut_anywhere_keeps_the_launches_before(saved):
+    run, path = saved
+    first = path.read_bytes()
+    launch = copy.deepcopy(run.launches[0])
+    run.launches.append(launch)
+    records.save(run, path)
+    content = path.read_bytes()
+    for cut in range(len(first), len(content), 41):
+        path.write_bytes(content[:cut])
+        assert records.load(path, partial=True).launches[0] == launch
+
+
 def test_figures_and_samples_are_kept(tmp_path):
     launch = Launch(
         figures={"eagle3": {"verify_ms": Figure(19.0, 17.47, 19.1, None, "ms")}},

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wingbeat import probe
 from wingbeat.errors import InterruptedRunError, UsageError, WingbeatError
 from wingbeat.measure.record import PLAIN, ArmFacts, Difference, Journal, Launch, Round, RunRecord
 from wingbeat.measure.subjects import Subject
@@ -110,6 +109,8 @@ def measure(
 
 
 def _fingerprint() -> dict[str, Any]:
+    from wingbeat import probe  # here, as every command loads this module and few need it
+
     return probe.to_json(probe.fingerprint())
 
 

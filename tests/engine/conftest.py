@@ -23,7 +23,7 @@ class Bench:
     """A tiny target with a head, and ways to run it."""
 
     def __init__(self, family: str = "llama", vocab_size: int = 40, **head_flags) -> None:
-        self.config = TargetConfig.tiny(family, vocab_size=vocab_size)
+        self.config = TargetConfig.tiny(family, vocab_size=vocab_size, head_dim=16)
         self.target = Target.random(self.config)
         self.head = DraftHead.random(HeadConfig.for_target(self.config, vocab_size // 2, **head_flags), seed=1)
 

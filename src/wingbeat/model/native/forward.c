@@ -17,6 +17,10 @@
 typedef uint16_t bf16;
 typedef float lanes __attribute__((vector_size(64), aligned(4)));
 typedef uint32_t pairs __attribute__((vector_size(64), aligned(4))); /* 16 outputs, two weights each */
+typedef uint16_t halves __attribute__((vector_size(32), aligned(2)));
+
+#define MAX_HEAD_DIM 256
+#define QUERIES 24 /* that attention takes at once */
 
 typedef struct { const bf16 *weight; const float *bias; int64_t rows, cols; } Linear;
 
@@ -57,7 +61,7 @@ static inline bf16 narrow(float value) { /* round to nearest even */
 }
 
 static inline float exponential(float x) { /* relative error below 2e-7; vectorised by the compiler */
-    x = fmaxf(x, -87.0f);
+    x = x > -87.0f ? x : -87.0f; /* fmaxf would be a call */
     float n = rintf(x * 1.44269504f), r = fmaf(n, -0.693359375f, x);
     r = fmaf(n, 2.12194440e-4f, r);
     float p = fmaf(1.9875691500e-4f, r, 1.3981999507e-3f); /* the polynomial of Cephes' expf */
@@ -82,9 +86,10 @@ static inline lanes multiply_add(lanes acc, pairs weight, uint32_t input) {
 #endif
 }
 
-/* `blocks` blocks of 16 outputs for `width` tokens, both constants in every call: out[token][block * 16 + output]. */
-static inline __attribute__((always_inline)) void tile(
-    const Linear *m, int64_t block, const bf16 *x, float out[8][64], const int blocks, const int width) {
+/* `blocks` blocks of 16 outputs for `width` tokens, both constants in every call: out[token][block * 16 + output].
+ * Meanwhile as many weights from `ahead` on come into the cache, so that memory and arithmetic work at the same time. */
+static inline __attribute__((always_inline)) void tile(const Linear *m, int64_t block, const bf16 *x, float out[8][64],
+                                                       const pairs *ahead, const int blocks, const int width) {
     lanes acc[4][8];
     const int64_t steps = m->cols / 2;
     const pairs *weight = (const pairs *)m->weight + block * steps;
@@ -97,6 +102,7 @@ static inline __attribute__((always_inline)) void tile(
 #pragma GCC unroll 4
         for (int b = 0; b < blocks; b++) {
             pairs w = weight[b * steps + k];
+            __builtin_prefetch(ahead + k * blocks + b, 0, 2);
 #pragma GCC unroll 8
             for (int n = 0; n < width; n++) acc[b][n] = multiply_add(acc[b][n], w, input[n]);
         }
@@ -107,21 +113,24 @@ static inline __attribute__((always_inline)) void tile(
 
 #define WIDTHS(blocks) \
     switch (width) { \
-        case 1: tile(m, block, x, out, blocks, 1); return; case 2: tile(m, block, x, out, blocks, 2); return; \
-        case 3: tile(m, block, x, out, blocks, 3); return; case 4: tile(m, block, x, out, blocks, 4); return; \
-        case 5: tile(m, block, x, out, blocks, 5); return; case 6: tile(m, block, x, out, blocks, 6); return; \
-        case 7: tile(m, block, x, out, blocks, 7); return; default: tile(m, block, x, out, blocks, 8); return; \
+        case 1: tile(m, block, x, out, ahead, blocks, 1); return; case 2: tile(m, block, x, out, ahead, blocks, 2); return; \
+        case 3: tile(m, block, x, out, ahead, blocks, 3); return; case 4: tile(m, block, x, out, ahead, blocks, 4); return; \
+        case 5: tile(m, block, x, out, ahead, blocks, 5); return; case 6: tile(m, block, x, out, ahead, blocks, 6); return; \
+        case 7: tile(m, block, x, out, ahead, blocks, 7); return; default: tile(m, block, x, out, ahead, blocks, 8); return; \
     }
 
-static void tile_4(const Linear *m, int64_t block, const bf16 *x, float out[8][64], int width) { WIDTHS(4) }
-static void tile_2(const Linear *m, int64_t block, const bf16 *x, float out[8][64], int width) { WIDTHS(2) }
-static void tile_1(const Linear *m, int64_t block, const bf16 *x, float out[8][64], int width) { WIDTHS(1) }
+static void tile_4(const Linear *m, int64_t block, const bf16 *x, float out[8][64], const pairs *ahead, int width) { WIDTHS(4) }
+static void tile_2(const Linear *m, int64_t block, const bf16 *x, float out[8][64], const pairs *ahead, int width) { WIDTHS(2) }
+static void tile_1(const Linear *m, int64_t block, const bf16 *x, float out[8][64], const pairs *ahead, int width) { WIDTHS(1) }
 
 /* A tile of up to 8 tokens: as many blocks at once as leave their sums in registers. Returns the blocks done. */
 static int any_tile(const Linear *m, int64_t block, int64_t left, const bf16 *x, float out[8][64], int width) {
-    if (left >= 4 && width <= 4) return tile_4(m, block, x, out, width), 4;
-    if (left >= 2) return tile_2(m, block, x, out, width), 2;
-    return tile_1(m, block, x, out, width), 1;
+    const int blocks = left >= 4 && width <= 4 ? 4 : left >= 2 ? 2 : 1;
+    const pairs *ahead = (const pairs *)m->weight + (block + blocks) * (m->cols / 2);
+    if (blocks == 4) tile_4(m, block, x, out, ahead, width);
+    if (blocks == 2) tile_2(m, block, x, out, ahead, width);
+    if (blocks == 1) tile_1(m, block, x, out, ahead, width);
+    return blocks;
 }
 
 /* out[M][rows] = x[M][cols] times the weights, plus the bias; added to what is there if `add`. This thread's share. */
@@ -217,58 +226,150 @@ static void place(const Model *model, const Layer *layer, const Block *b, int64_
     }
 }
 
-static inline float dot(const bf16 *a, const bf16 *b, int64_t size) {
-#ifdef __AVX512BF16__
-    __m512 sum = _mm512_setzero_ps();
-    for (int64_t i = 0; i < size; i += 32) {
-        __mmask32 keep = size - i >= 32 ? 0xffffffffu : (1u << (size - i)) - 1;
-        __m512i left = _mm512_maskz_loadu_epi16(keep, a + i), right = _mm512_maskz_loadu_epi16(keep, b + i);
-        sum = _mm512_dpbf16_ps(sum, (__m512bh)left, (__m512bh)right);
+/* Turns 16 rows of 16 numbers into columns. */
+static inline __attribute__((always_inline)) void transpose(pairs rows[16]) {
+#pragma GCC unroll 4
+    for (uint32_t size = 1; size < 16; size *= 2) {
+        pairs low, high;
+        for (uint32_t lane = 0; lane < 16; lane++) {
+            low[lane] = lane & size ? 16 + lane - size : lane;
+            high[lane] = lane & size ? 16 + lane : lane + size;
+        }
+#pragma GCC unroll 16
+        for (uint32_t row = 0; row < 16; row++) {
+            if (row & size) continue;
+            pairs first = rows[row], second = rows[row | size];
+            rows[row] = __builtin_shuffle(first, second, low), rows[row | size] = __builtin_shuffle(first, second, high);
+        }
     }
-    return _mm512_reduce_add_ps(sum);
-#else
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < size; i++) sum += widen(a[i]) * widen(b[i]);
-    return sum;
-#endif
 }
 
-/* One head of one token over the columns it sees, in their order. */
-static void attend_one(const bf16 *query, const bf16 *keys, const bf16 *values, const int32_t *columns, int64_t count,
-                       int64_t D, float *scores, bf16 *out) {
-    float scale = 1.0f / sqrtf((float)D), most = -INFINITY, total = 0, mixed[256];
-    for (int64_t i = 0; i < count; i++) scores[i] = dot(query, keys + columns[i] * D, D) * scale;
-    for (int64_t i = 0; i < count; i++) most = fmaxf(most, scores[i]);
+/* Keys of up to 16 columns as a block of packed weights, to[D / 2], zeros where there are fewer. */
+static void pack_keys(const bf16 *keys, const int32_t *columns, int64_t count, int64_t D, pairs *to) {
+    for (int64_t begin = 0; begin < D / 2; begin += 16) {
+        pairs rows[16];
+        int64_t size = D / 2 - begin < 16 ? D / 2 - begin : 16;
+        memset(rows, 0, sizeof rows);
+        for (int64_t i = 0; i < count; i++) memcpy(&rows[i], keys + columns[i] * D + 2 * begin, 4 * size);
+        transpose(rows);
+        memcpy(to + begin, rows, 64 * size);
+    }
+}
+
+/* scores[query * stride + i] = query times the key of columns[i], scaled, for `width` queries [width][D]. */
+static void score(const bf16 *queries, int64_t width, const bf16 *keys, const int32_t *columns, int64_t count,
+                  int64_t D, float *scores, int64_t stride) {
+    pairs packed[4 * MAX_HEAD_DIM / 2];
+    float buffer[8][64] __attribute__((aligned(64))), scale = 1.0f / sqrtf((float)D);
+    for (int64_t begin = 0; begin < count; begin += 64) {
+        int64_t size = count - begin < 64 ? count - begin : 64, blocks = (size + 15) / 16, done;
+        Linear block_keys = {(const bf16 *)packed, 0, 16 * blocks, D};
+        for (int64_t block = 0; block < blocks; block++)
+            pack_keys(keys, columns + begin + 16 * block, size - 16 * block < 16 ? size - 16 * block : 16, D,
+                      packed + block * (D / 2));
+        for (int64_t query = 0; query < width; query += 8)
+            for (int64_t block = 0; block < blocks; block += done) {
+                int some = width - query < 8 ? (int)(width - query) : 8;
+                done = any_tile(&block_keys, block, blocks - block, queries + query * D, buffer, some);
+                for (int n = 0; n < some; n++)
+                    for (int64_t i = 0; i < 16 * done; i++)
+                        scores[(query + n) * stride + begin + 16 * block + i] = buffer[n][i] * scale;
+            }
+    }
+}
+
+/* Scores into the exponentials of the softmax; returns their sum. */
+static float exponentials(float *scores, int64_t count) {
+    float most = -INFINITY, total = 0;
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 0; i < count; i++) most = scores[i] > most ? scores[i] : most;
 #pragma omp simd reduction(+ : total)
     for (int64_t i = 0; i < count; i++) total += scores[i] = exponential(scores[i] - most);
-    memset(mixed, 0, sizeof mixed);
-    for (int64_t i = 0; i < count; i++) {
-        const bf16 *value = values + columns[i] * D;
-        float weight = scores[i];
-#pragma omp simd
-        for (int64_t d = 0; d < D; d++) mixed[d] += weight * widen(value[d]);
-    }
-    for (int64_t d = 0; d < D; d++) out[d] = narrow(mixed[d] / total);
+    return total;
 }
 
-/* Attention of this thread's share of (token, head). */
-static void attend(const Model *model, const Block *b, int64_t index, Scratch *s) {
-    const int64_t D = model->head_dim, A = model->heads, group = A / model->kv_heads;
-    float *scores = s->scores + omp_get_thread_num() * b->length;
-    int32_t *columns = s->columns + omp_get_thread_num() * b->length;
-    int64_t first, last, seen = -1, count = 0;
-    share(b->rows * b->width * A, &first, &last);
-    for (int64_t unit = first; unit < last; unit++) {
-        int64_t token = unit / A, head = unit % A;
-        if (token != seen) {
-            const uint8_t *mask = b->mask + token * b->length;
-            count = 0, seen = token;
-            for (int64_t i = 0; i < b->length; i++) columns[count] = (int32_t)i, count += mask[i];
+/* mixed[query][D] += weights[query * stride + i] * the value of columns[i], in their order; `width` is constant. */
+static inline __attribute__((always_inline)) void mix_some(
+    const float *weights, int64_t stride, const bf16 *values, const int32_t *columns, int64_t count, int64_t D,
+    float *mixed, const int width) {
+    for (int64_t part = 0; part < D; part += 16) {
+        lanes acc[8];
+        for (int n = 0; n < width; n++) memcpy(&acc[n], mixed + n * D + part, 64);
+        for (int64_t i = 0; i < count; i++) {
+            halves half;
+            memcpy(&half, values + columns[i] * D + part, 32);
+            lanes value = (lanes)(__builtin_convertvector(half, pairs) << 16);
+#pragma GCC unroll 8
+            for (int n = 0; n < width; n++) acc[n] += value * weights[n * stride + i];
         }
-        int64_t offset = token / b->width * b->row_stride + head / group * b->head_stride;
-        attend_one(s->query + unit * D, b->keys[index] + offset, b->values[index] + offset, columns, count, D, scores,
-                   s->attended + unit * D);
+        for (int n = 0; n < width; n++) memcpy(mixed + n * D + part, &acc[n], 64);
+    }
+}
+
+static void mix(const float *weights, int64_t stride, int64_t width, const bf16 *values, const int32_t *columns,
+                int64_t count, int64_t D, float *mixed) {
+    for (; width >= 8; width -= 8, weights += 8 * stride, mixed += 8 * D)
+        mix_some(weights, stride, values, columns, count, D, mixed, 8);
+    for (; width >= 3; width -= 3, weights += 3 * stride, mixed += 3 * D)
+        mix_some(weights, stride, values, columns, count, D, mixed, 3);
+    for (; width >= 1; width -= 1, weights += stride, mixed += D)
+        mix_some(weights, stride, values, columns, count, D, mixed, 1);
+}
+
+/* Up to QUERIES queries of one key/value head, from query `first` on (a query is a token's head), in the row's order.
+ * The columns that all their tokens see, from the cache's begin on, are shared work; the others are each token's own. */
+static void attend_some(const Model *model, const Block *b, int64_t index, Scratch *s, int64_t row, int64_t shared,
+                        int64_t first, int64_t width) {
+    const int64_t D = model->head_dim, A = model->heads, group = A / model->kv_heads, L = b->length, stride = L + 64;
+    const int64_t offset = row * b->row_stride + shared * b->head_stride;
+    const bf16 *keys = b->keys[index] + offset, *values = b->values[index] + offset;
+    const uint8_t *masks = b->mask + row * b->width * L;
+    float *scores = s->scores + omp_get_thread_num() * QUERIES * stride, totals[QUERIES], mixed[QUERIES * MAX_HEAD_DIM];
+    int32_t *columns = s->columns + omp_get_thread_num() * L;
+    bf16 queries[QUERIES * MAX_HEAD_DIM];
+    int64_t common = L;
+    for (int64_t query = first; query < first + width; query++) {
+        int64_t token = row * b->width + query / group, head = shared * group + query % group;
+        memcpy(queries + (query - first) * D, s->query + (token * A + head) * D, D * sizeof *queries);
+        const uint8_t *hidden = memchr(masks + query / group * L, 0, common);
+        if (hidden) common = hidden - (masks + query / group * L);
+    }
+    common = common / 16 * 16; /* so that a column's place in a vector is the same whatever is shared */
+    for (int64_t i = 0; i < common; i++) columns[i] = (int32_t)i;
+    score(queries, width, keys, columns, common, D, scores, stride);
+    memset(mixed, 0, width * D * sizeof *mixed);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t query = 0, some; query < width; query += some) {
+            int64_t token = (first + query) / group, count = common;
+            some = (token + 1) * group - first - query < width - query ? (token + 1) * group - first - query : width - query;
+            for (int64_t i = common; i < L; i++) columns[count] = (int32_t)i, count += masks[token * L + i];
+            float *mine = scores + query * stride;
+            if (pass) {
+                mix(mine + common, stride, some, values, columns + common, count - common, D, mixed + query * D);
+                continue;
+            }
+            score(queries + query * D, some, keys, columns + common, count - common, D, mine + common, stride);
+            for (int64_t n = 0; n < some; n++) totals[query + n] = exponentials(mine + n * stride, count);
+        }
+        if (!pass) mix(scores, stride, width, values, columns, common, D, mixed);
+    }
+    for (int64_t query = 0; query < width; query++) {
+        int64_t token = row * b->width + (first + query) / group, head = shared * group + (first + query) % group;
+        bf16 *out = s->attended + (token * A + head) * D;
+        for (int64_t d = 0; d < D; d++) out[d] = narrow(mixed[query * D + d] / totals[query]);
+    }
+}
+
+/* Attention of this thread's share of (row, key/value head, token, head of the group). */
+static void attend(const Model *model, const Block *b, int64_t index, Scratch *s) {
+    const int64_t K = model->kv_heads, each = b->width * (model->heads / K);
+    int64_t first, last, some;
+    share(b->rows * K * each, &first, &last);
+    for (; first < last; first += some) {
+        int64_t begin = first % each, left = last - first;
+        some = each - begin < QUERIES ? each - begin : QUERIES;
+        some = some < left ? some : left;
+        attend_some(model, b, index, s, first / each / K, first / each % K, begin, some);
     }
 }
 
@@ -337,7 +438,7 @@ static int64_t lay_out(const Model *m, int64_t M, int64_t L, char *memory, Scrat
 #define TAKE(field, size) s->field = (void *)at, bytes += take(&at, (size) * (int64_t)sizeof *s->field)
     TAKE(joined, M * inputs * m->hidden), TAKE(query, M * m->heads * D), TAKE(attended, M * m->heads * D);
     TAKE(active, M * m->inter), TAKE(qkv, M * (wide > m->hidden ? wide : m->hidden));
-    TAKE(scores, m->threads * L), TAKE(columns, m->threads * L);
+    TAKE(scores, m->threads * QUERIES * (L + 64)), TAKE(columns, m->threads * L);
     return bytes;
 }
 

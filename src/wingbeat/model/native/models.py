@@ -28,8 +28,9 @@ def to_native(target: Target, head: DraftHead | None) -> tuple[NativeTarget, Nat
         raise UnsupportedError(f"native forwards are for bfloat16 on the CPU, not {target.dtype} on {target.device}")
     configs: list[TargetConfig | HeadConfig] = [target.config, head.config] if head else [target.config]
     for config in configs:
-        if config.head_dim > MAX_HEAD_DIM or config.hidden_size % 2 or config.intermediate_size % 2:
-            raise UnsupportedError(f"native forwards need even sizes and a head size up to {MAX_HEAD_DIM}")
+        odd = config.hidden_size % 2 or config.intermediate_size % 2
+        if odd or config.head_dim > MAX_HEAD_DIM or config.head_dim % 16:
+            raise UnsupportedError(f"native forwards need even sizes and a head size of 16, 32, ... {MAX_HEAD_DIM}")
     library = load()
     return NativeTarget(target, library), NativeHead(head, library) if head else None
 

@@ -62,6 +62,10 @@ FLAGS = {
     ],
     "bench-launch": ["path"],
     "compare": ["before", "after", "--history", "--same-within", "--store", "--json"],
+    "fingerprint": [
+        "files", "--out", "--json", "--pid", "--ssh", "--model", "--head", "--under-load", "--seconds", "--command",
+        "--force", "--timeout",
+    ],
     "info": ["path", "--json", "--model"],
     "plot": ["runs", "--out", "--store"],
     "profile": [
@@ -92,7 +96,7 @@ FLAGS = {
         "source", "--out", "--model", "--init", "--draft-vocab", "--taps", "--ttt-steps", "--decay", "--curriculum",
         "--epochs", "--minutes", "--rate", "--warmup", "--floor", "--clip", "--batch-tokens", "--accumulate",
         "--held-out", "--evaluate-every", "--answer-tokens", "--longest", "--resume", "--format", "--seed",
-        "--precision", "--device",
+        "--precision", "--optimiser", "--device",
     ],
     "train eval": [
         "head", "--prompts", "--model", "--limit", "--steps", "--topk", "--nodes", "--max-tokens", "--json", "--dtype",

@@ -31,7 +31,7 @@ def data(
     prompts: Annotated[Path | None, typer.Option(help="Questions to answer (JSON lines), not invented ones.")] = None,
     temperatures: Annotated[str, typer.Option(help="Of the answers, taken in turn.")] = "0,0,0,0.5,0.7",
     answer_tokens: AnswerTokens = 512,
-    batch: Annotated[int, typer.Option(min=1, help="Conversations written at once.")] = 16,
+    batch: Annotated[int, typer.Option(min=1, help="Conversations written before they are saved.")] = 64,
     seed: Annotated[int, typer.Option(help="Of the questions and of sampled answers.")] = 0,
     dtype: options.Dtype = "bfloat16",
     device: options.Device = "cpu",
@@ -94,6 +94,7 @@ def head(
     form: Annotated[Literal["eagle3", "speculators"], typer.Option("--format", help="Layout of the files.")] = "eagle3",
     seed: Annotated[int, typer.Option(help="Of the start and of the order of the text.")] = 0,
     precision: Annotated[Literal["bfloat16", "float32"], typer.Option(help="Of the matrix products.")] = "bfloat16",
+    optimiser: Annotated[Literal["adamw", "muon"], typer.Option(help="Of the matrices inside the head.")] = "adamw",
     device: options.Device = "cpu",
 ) -> None:
     """Train a draft head and write it with its card; several processes with torchrun."""
@@ -104,7 +105,7 @@ def head(
         steps=ttt_steps, decay=decay, curriculum=TrainSettings.parse_curriculum(curriculum), rate=rate,
         warmup=warmup, floor=floor, clip=clip, batch_tokens=batch_tokens, accumulate=accumulate, epochs=epochs,
         minutes=minutes, seed=seed, held_out=held_out, evaluate_every=evaluate_every,
-        bfloat16=precision == "bfloat16",
+        bfloat16=precision == "bfloat16", optimiser=optimiser,
     )
     wanted = train_head.Wanted(model, init, draft_vocab, taps, form, device, (answer_tokens, longest))
     train_head.run(source, out, wanted, settings, resume)

@@ -41,11 +41,11 @@ class Meter:
 
 
 def load(model: str | None, dtype: str, device: str, batch: int) -> LLM:
-    """An engine that decodes plainly, `batch` requests at once."""
+    """An engine that decodes plainly; of each `batch` conversations a quarter at once, so that short ones make room."""
     from wingbeat.engine.llm import LLM
     from wingbeat.engine.settings import DraftSettings, Limits
 
-    limits = Limits(max_batch=batch)
+    limits = Limits(max_batch=max(1, batch // 4))
     return LLM(model, draft=DraftSettings(drafter="none"), dtype=dtype, device=device, limits=limits)
 
 

@@ -108,15 +108,16 @@ TABLE = [cell(1, 100, 20.0), cell(5, 100, 24.0)]
 
 def test_a_run_that_does_as_the_tables_say_leaves_no_residual(run):
     [found] = predict(run(plain=PLAIN, ngram=FAST), TABLE)
-    assert found.acceptance == pytest.approx((1.0, 0.5, 0.5))
-    assert found.tokens_per_cycle == pytest.approx(3.0)
+    # 20 cycles an answer, 3 and 1 accepted in turn, the first left out
+    assert found.acceptance == pytest.approx((1.0, 9 / 19, 9 / 19))
+    assert found.tokens_per_cycle == pytest.approx(2 + 18 / 19)
     observed = found.observed
     assert (observed.draft, observed.verify, observed.rest) == pytest.approx((5.0, 24.0, 1.0), rel=1e-4)
     assert found.draft_from_run
-    assert found.speed_up_predicted == pytest.approx(3.0 * 21 / 30, rel=1e-4)
+    assert found.speed_up_predicted == pytest.approx(found.tokens_per_cycle * 21 / 30, rel=1e-4)
     assert found.residual == pytest.approx(0.0, abs=1e-4)
     assert found.break_even.needed == pytest.approx(30 / 21, rel=1e-4)
-    assert found.break_even.verify_ms == pytest.approx(3 * 21 - 6, rel=1e-4)
+    assert found.break_even.verify_ms == pytest.approx(found.tokens_per_cycle * 21 - 6, rel=1e-4)
 
 
 def test_a_verify_that_is_slower_in_the_run_is_the_residual(run):
@@ -134,6 +135,14 @@ def test_drafting_that_was_measured_comes_from_the_tables(run):
     [found] = predict(run(settings, plain=PLAIN, eagle3=FAST), [*TABLE, *drafting])
     assert not found.draft_from_run
     assert found.predicted.draft == pytest.approx(3.0)
+    assert found.observed.draft == pytest.approx(5.0, rel=1e-4)
+
+
+def test_the_first_cycle_which_also_reads_the_prompt_is_left_out(run):
+    record = run(plain=PLAIN, ngram=FAST)
+    for entry in record.measured():
+        entry.arms["ngram"].cycles.ms["draft"][0] = 500.0
+    [found] = predict(record, TABLE)
     assert found.observed.draft == pytest.approx(5.0, rel=1e-4)
 
 

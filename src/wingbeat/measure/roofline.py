@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wingbeat.errors import UsageError
-from wingbeat.measure.columns import CycleColumns
+from wingbeat.measure.columns import ROWS, CycleColumns, Rows
 from wingbeat.measure.record import PLAIN, RunRecord
 
 VERIFY, DRAFT = "verify", "draft"
@@ -106,9 +106,10 @@ class BreakEven:
 class Prediction:
     """What the tables say an arm should cost and gain, and what it did.
 
-    acceptance: share of cycles that accepted at least 1, 2, ... drafts; tokens_per_cycle: 1 + their sum. predicted
-    takes draft and verify from the tables and rest from the run; where no table has the arm's drafting (it runs no
-    forward), draft is the run's too. residual: observed / predicted speed-up - 1.
+    The first cycle of every answer is left out: there the draft head also reads the prompt. acceptance: share of cycles
+    that accepted at least 1, 2, ... drafts; tokens_per_cycle: 1 + their sum. predicted takes draft and verify from the
+    tables and rest from the run; where no table has the arm's drafting (it runs no forward), draft is the run's too.
+    residual: observed / predicted speed-up - 1.
     """
 
     arm: str
@@ -193,9 +194,7 @@ def predict(record: RunRecord, timings: Sequence[Timing]) -> tuple[Prediction, .
     Empty where the record has no cycles of a plain arm. Raises UsageError for cycles of several requests, as the tables
     are for one, and for a path that they do not have.
     """
-    arms = {arm: [entry.arms[arm].cycles for entry in record.measured()] for arm in record.arms}
-    if any(len(one.contexts.flat) != len(one) for columns in arms.values() for one in columns):
-        raise UsageError("the tables are for one request at a time, but this record has cycles of several")
+    arms = {arm: [_steady(entry.arms[arm].cycles) for entry in record.measured()] for arm in record.arms}
     cycles = arms.pop(PLAIN, [])
     if not any(map(len, cycles)):
         return ()
@@ -224,6 +223,17 @@ def _prediction(
         speed_up_observed=speed_up(committed, observed.cycle, plain[1].cycle),
         draft_from_run=not draft,
     )
+
+
+def _steady(columns: CycleColumns) -> CycleColumns:
+    """All cycles of one answer but the first."""
+    if len(columns.contexts.flat) != len(columns):
+        raise UsageError("the tables are for one request at a time, but this record has cycles of several")
+    steady = CycleColumns(ms={name: column[1:] for name, column in columns.ms.items()})
+    steady.width, steady.path = columns.width[1:], columns.path[1:]
+    for name in ROWS:
+        setattr(steady, name, Rows([value] for value in getattr(columns, name).flat[1:]))
+    return steady
 
 
 def _flat(cycles: Cycles, name: str) -> list[int]:

@@ -24,6 +24,7 @@ from typing import Any
 
 OVERLAP = 8  # words in a row
 LONGEST = 2600  # characters of an article
+HEADING = re.compile(r"^([^\n]{0,120}(summary|dialogue|dialog|document|article)[^\n]{0,60}|Summarize):\s")
 FOLLOW_UPS = (
     "Rewrite your answer in half as many words.", "Now explain it to a child of ten.", "Give one more example.",
     "What is wrong with your answer? Correct it.", "Turn that into a list of bullet points.",
@@ -69,7 +70,7 @@ def articles(folder: Path) -> Iterator[list[str]]:
     for path in sorted((folder / "t0").glob("*.jsonl")):
         for place, entry in enumerate(lines(path)):
             text = max(re.split(r"\n\n+", entry["prompt"]), key=len).strip()
-            text = re.sub(r"^([^\n]{0,120}(summary|dialogue|dialog|document|article)[^\n]{0,60}|Summarize):\s", "", text)
+            text = HEADING.sub("", text)
             if len(text) > 300:
                 yield [("Summarize: " if place % 4 else "Write a short summary of this text.\n\n") + text[:LONGEST]]
 

@@ -57,7 +57,7 @@ def cycles(draft, verify, accepted=(2, 1, 0, 1), count=60, start=100, batch=1):
     whole = [draft + value + 1.0 for value in checked]
     columns = CycleColumns(
         ms={
-            "draft": floats([draft] * count),
+            **({"draft": floats([draft] * count)} if draft else {}),
             "verify": floats(checked),
             "host": floats([1.0] * count),
             "cycle": floats(whole),

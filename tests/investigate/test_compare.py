@@ -60,6 +60,21 @@ def test_what_is_not_noted_follows_from_what_is(known, name, value):
     assert row.origin
 
 
+def test_what_known_parts_leave_of_the_cycle_can_be_the_cause():
+    before = noted("a", eagle3={"tokens_per_second": 100, "cycle_ms": 20, "verify_ms": 17})
+    after = noted("b", eagle3={"tokens_per_second": 50, "cycle_ms": 40, "verify_ms": 17.5})
+    found = of(before, after)
+    assert [row.name for row in found.explained_by()] == ["rest_ms"]
+    assert (found.row("rest_ms").before, found.row("rest_ms").after) == (pytest.approx(3), pytest.approx(22.5))
+
+
+def test_sides_are_left_as_they_are():
+    one, other = (side(record.name, record, "eagle3") for record in scenarios.story())
+    first, second = compare(one, other), compare(one, other)
+    assert first.rows == second.rows
+    assert "tokens_per_cycle" not in one.launches[0].levels
+
+
 def test_a_noted_range_widens_the_interval():
     exact = of(noted("a", eagle3={"verify_ms": 19}), noted("b", eagle3={"verify_ms": 29}))
     ranged = of(noted("a", eagle3={"verify_ms": (19, 12, 30)}), noted("b", eagle3={"verify_ms": 29}))
@@ -120,6 +135,9 @@ def test_arms_of_one_run_are_compared_launch_by_launch():
     assert found.primary.change.basis == "pairs"
     assert found.verdict == "faster"  # 2 tokens in 23 ms against 1 in 16, though launches differ twofold
     assert found.control is None
+    assert found.row("draft_ms").before == 0  # plain decoding has no such part, and the sum of parts is still the whole
+    parts = [row.effect.value for row in found.rows if row.name.endswith("_ms") and row.name != "cycle_ms"]
+    assert sum(parts) == pytest.approx(found.row("cycle_ms").effect.value)
     one = measured("a", launches(factors=(1.0,)))
     found = compare(side("a:plain", one, "plain"), side("a:eagle3", one, "eagle3"))
     assert found.primary.change.half == pytest.approx(1.96 * 0.05, rel=0.01)

@@ -62,20 +62,20 @@ class Comparison:
         return next((row for row in self.rows if row.name == name), None)
 
     def explained_by(self) -> list[Row]:
-        """The rows that make up a fifth or more of a certain change in tokens a second, the largest first."""
-        parts = [row for row in self.rows if row.name.endswith("_ms") and row.name != "cycle_ms"]
-        rest = [row for row in self.rows if row not in parts and not (parts and row.name == "cycle_ms")]
-        found = [row for row in (*rest, *parts) if row.share is not None and row.share >= EXPLAINS]
-        return sorted(found, key=lambda row: -(row.share or 0))
+        """The rows that make up a fifth or more of a certain change in tokens a second, the largest first.
+
+        The cycle as a whole only where no part of it does.
+        """
+        found = [row for row in self.rows if row.share is not None and row.share >= EXPLAINS]
+        parts = [row for row in found if row.name.endswith("_ms") and row.name != "cycle_ms"]
+        chosen = [row for row in found if not (parts and row.name == "cycle_ms")]
+        return sorted(chosen, key=lambda row: -(row.share or 0))
 
 
 def compare(before: Side, after: Side, same_within: float = SAME_WITHIN) -> Comparison:
     """Compares two sides (see `side.side`). Raises UsageError where they have no quantity in common."""
+    before, after, origins = derive.complete(before, after)
     plain = (_plain(before), _plain(after))
-    origins = derive.complete(before, after)
-    for one in plain:
-        if one:
-            derive.complete(one, one)
     found = comparable.check(before, after)
     sides = Pair(before, after, found.prompts, _paired(before, after), same_within)
     rows, unaccounted = _rows(sides, found.allowed, origins)
@@ -127,7 +127,8 @@ def _plain(one: Side) -> Side | None:
         sides = [side(one.label, record, PLAIN) for record in one.records]
     except UsageError:
         return None
-    return sides[0] if one.units == "launches" else runs(one.label, sides)
+    found = sides[0] if one.units == "launches" else runs(one.label, sides)
+    return derive.complete(found, found)[0]
 
 
 def _control(sides: Pair, before: Side | None, after: Side | None) -> Row | None:
@@ -143,7 +144,7 @@ def _rows(sides: Pair, allowed: Callable[[str], bool], origins: dict[str, str]) 
     factors = [pair.rate(sides, name) for name in ("tokens_per_cycle", "requests", "cycle_ms") if name in known]
     factors = [row for row in factors if row.name != "requests" or (row.before, row.after) != (1, 1)]
     cycle = next((row for row in factors if row.name == "cycle_ms"), None)
-    parts = [pair.part(sides, name, cycle) for name in PARTS if name in known]
+    parts = [pair.part(sides, name, cycle) for name in (*PARTS, derive.REST) if name in known]
     rows = [*factors, *(row for row in parts if row.before or row.after)]
     whole = pair.rate(sides, "tokens_per_second") if "tokens_per_second" in known else None
     if whole is None or whole.change is None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from wingbeat.investigate.side import PARTS, LaunchView, Side
 from wingbeat.measure.record import PLAIN
 
-SPEED, TOKENS, CYCLE = "tokens_per_second", "tokens_per_cycle", "cycle_ms"
+SPEED, TOKENS, CYCLE, REST = "tokens_per_second", "tokens_per_cycle", "cycle_ms", "rest_ms"
 
 
-def complete(before: Side, after: Side) -> dict[str, str]:
-    """Adds what follows to the levels of launches without cycles; returns in words how each quantity was found.
+def complete(before: Side, after: Side) -> tuple[Side, Side, dict[str, str]]:
+    """The sides with what follows added to launches without cycles, and in words how each quantity was found.
 
     Plain decoding adds one token a cycle. Where no side has the whole cycle, the parts that both noted stand for it: it
-    took at least as long, so tokens per cycle were at least as many.
+    took at least as long, so tokens per cycle were at least as many. What known parts leave of a known cycle is "rest".
     """
+    before, after = _copy(before), _copy(after)
     origins: dict[str, str] = {}
     noted = [(launch, one) for one in (before, after) for launch in one.launches if launch.evidence != "cycles"]
-    if not noted:
-        return origins
     for launch, one in noted:
         launch.levels.setdefault("requests", _concurrency(one))
         if one.arm == PLAIN:
@@ -32,9 +33,19 @@ def complete(before: Side, after: Side) -> dict[str, str]:
     if everything and parts and not all(CYCLE in launch.levels for launch in views):
         _stand_in(views, parts)
         origins[CYCLE] = f"at least: {' + '.join(name.removesuffix('_ms') for name in parts)} alone"
+    elif everything and parts:
+        _add_rest(views, parts)
     for launch in views:
         _speed_and_tokens(launch.levels, origins)
-    return origins
+    return before, after, origins
+
+
+def _copy(one: Side) -> Side:
+    groups = [
+        [replace(launch, levels={**launch.levels}, ranges={**launch.ranges}) for launch in group]
+        for group in one.groups
+    ]
+    return replace(one, groups=groups)
 
 
 def _speed_and_tokens(levels: dict[str, float], origins: dict[str, str]) -> None:
@@ -52,6 +63,13 @@ def _stand_in(views: list[LaunchView], parts: list[str]) -> None:
         launch.levels[CYCLE] = sum(launch.levels[name] for name in parts)
         lows, highs = zip(*(launch.ranges.get(name, (launch.levels[name],) * 2) for name in parts), strict=True)
         launch.ranges[CYCLE] = (sum(lows), sum(highs))
+
+
+def _add_rest(views: list[LaunchView], parts: list[str]) -> None:
+    rests = [launch.levels[CYCLE] - sum(launch.levels[name] for name in parts) for launch in views]
+    for launch, rest in zip(views, rests, strict=True):
+        if min(rests) > 0:
+            launch.levels[REST] = rest
 
 
 def _concurrency(one: Side) -> float:

@@ -139,7 +139,7 @@ def _own_error(launch: LaunchView, name: str) -> float:
     import numpy as np
 
     values = launch.series.get(name)
-    if launch.evidence == "cycles" and name == "tokens_per_second":
+    if launch.evidence == "cycles" and name == "tokens_per_second" and "cycle_ms" in launch.series:
         return ratio_error(launch.series["tokens_per_cycle"], launch.series["cycle_ms"])
     if values is not None:
         values = values[np.isfinite(values)]

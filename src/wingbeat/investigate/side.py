@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 Evidence = Literal["cycles", "samples", "figures"]
 OTHER_NAMES = {"tok_s": "tokens_per_second", "running": "requests"}
-PARTS = ("draft_ms", "verify_ms", "accept_ms", "commit_ms", "extend_ms", "host_ms")
+PHASES = ("draft", "verify", "accept", "commit", "extend")  # of a cycle; what none of them covers is the host's
+PARTS = (*(f"{phase}_ms" for phase in PHASES), "host_ms")
 
 
 @dataclass
@@ -159,10 +160,8 @@ def _from_cycles(prompts: list[str], facts: list[ArmFacts]) -> LaunchView:
     }
     starts = np.concatenate([[0], np.cumsum(rows)[:-1]])
     per_cycle = {name: np.add.reduceat(flat[name], starts).astype(float) for name in ("contexts", "committed")}
-    phases = list(dict.fromkeys(name for entry in cycles for name in entry.ms if name not in ("host", "cycle")))
-    ms = {
-        name: np.concatenate([_column(entry.ms, name, len(entry)) for entry in cycles]) for name in (*phases, "cycle")
-    }
+    phases = (*PHASES, "cycle")
+    ms = {name: np.concatenate([_column(entry.ms, name, len(entry)) for entry in cycles]) for name in phases}
 
     def by_prompt(values: np.ndarray) -> np.ndarray:
         return np.bincount(code, values, len(names))
@@ -174,10 +173,10 @@ def _from_cycles(prompts: list[str], facts: list[ArmFacts]) -> LaunchView:
     }
     wall = [1000 * entry.seconds - entry.prefill_ms for entry in facts]
     totals["cycle_ms"] = np.bincount(places, wall, len(names))
-    totals |= {f"{name}_ms": by_prompt(ms[name]) for name in phases}
-    totals["host_ms"] = totals["cycle_ms"] - sum(totals[f"{name}_ms"] for name in phases)
+    totals |= {f"{name}_ms": by_prompt(ms[name]) for name in PHASES}
+    totals["host_ms"] = totals["cycle_ms"] - sum(totals[f"{name}_ms"] for name in PHASES)
     series = {"context": per_cycle["contexts"] / rows, "tokens_per_cycle": per_cycle["committed"] / rows}
-    series |= {f"{name}_ms": ms[name] for name in ms}
+    series |= {f"{name}_ms": column for name, column in ms.items() if column.any()}
     return LaunchView(
         "cycles",
         totals={

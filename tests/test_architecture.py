@@ -38,7 +38,9 @@ MORE_IMPORTS = {  # one module of a room may import more than the room
     "report.plots": {"measure.roofline"},
 }
 WITHOUT_TORCH = {"errors", "probe", "investigate", "report", "measure", "cli", ""}  # while a module loads
-HEAVY = {"torch", "numpy", "scipy", "transformers", "safetensors", "gguf", "wingbeat.engine", "wingbeat.model"}
+HEAVY = {
+    "torch", "numpy", "scipy", "matplotlib", "transformers", "safetensors", "gguf", "wingbeat.engine", "wingbeat.model",
+}
 FORBIDDEN_NAMES = {"utils", "util", "common", "core", "helpers", "helper", "misc"}
 
 FILE_LINES, FUNCTION_LINES, FUNCTION_P95, NESTING, ARGUMENTS = 400, 80, 40, 3, 6
@@ -63,8 +65,8 @@ FLAGS = {
     "bench-launch": ["path"],
     "compare": ["before", "after", "--history", "--same-within", "--store", "--json"],
     "fingerprint": [
-        "files", "--out", "--json", "--pid", "--ssh", "--model", "--head", "--under-load", "--seconds", "--command",
-        "--force", "--timeout",
+        "names", "--out", "--json", "--pid", "--ssh", "--model", "--head", "--under-load", "--seconds", "--command",
+        "--force", "--store", "--timeout",
     ],
     "info": ["path", "--json", "--model"],
     "plot": ["runs", "--out", "--store"],

@@ -43,12 +43,17 @@ def test_profile_measures_predicts_draws_and_traces(wingbeat, tmp_path):
     assert (tmp_path / "tables.png").stat().st_size > 1000
     [path] = store.paths(tmp_path / "store")
     assert path.stem.startswith("profile-")
+    code, output, errors = wingbeat("profile", "--run", path.stem, *sizes, "--no-eager", "--json", "--context", "512")
+    assert code == 0, errors
+    [again] = json.loads(output.splitlines()[-1])["predictions"]
+    assert again["observed"] == found["observed"]
+    assert store.paths(tmp_path / "store") == [path]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [(["--widths", "1;2"], "write them as 1,2,4"), (["--contexts", "600"], "exceed the engine's 512"),
-     (["--run", "nothing"], "no run 'nothing'")],
+     (["--run", "nothing"], "no run 'nothing'"), (["--plot", "a.bmp"], "must end in .png")],
 )  # fmt: skip
 def test_what_cannot_be_profiled_is_refused_before_it_is_run(wingbeat, tmp_path, arguments, message):
     code, output, errors = wingbeat("profile", *arguments, "--context", "512", "--dtype", "float32")

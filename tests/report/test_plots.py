@@ -2,6 +2,8 @@
 
 import random
 import statistics
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -142,4 +144,14 @@ def test_a_profile_is_drawn_by_path_and_context_beside_the_least_time(tmp_path):
         "least, context 10": [10.0, 10.0], "least, context 20": [20.0, 20.0],
     }  # fmt: skip
     plots.save_forwards(profile, tmp_path / "a.png")
+    assert (tmp_path / "a.png").exists()
+
+
+def test_records_are_drawn_without_torch(tmp_path):
+    record(tmp_path)
+    code = (
+        "import sys; from pathlib import Path; from wingbeat.measure import record; from wingbeat.report import plots;"
+        "plots.save({'good': record.load(Path(sys.argv[1]))}, Path(sys.argv[2])); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, tmp_path / "1.0.jsonl", tmp_path / "a.png"], check=True)
     assert (tmp_path / "a.png").exists()

@@ -53,6 +53,8 @@ def profile(
     from wingbeat.report import plots
     from wingbeat.report import profile as report
 
+    if plot:
+        plots.check(plot)
     record = options.open_run(run, store_named)[0] if run else None
     llm = options.load(model, head, dtype, device, context)
     grid = profiler.Grid.within(llm.context, _numbers(contexts) if contexts else None, _numbers(widths), repeats)
@@ -63,11 +65,11 @@ def profile(
     drafts = profiler.drafts(llm, record)
     ceilings, timings = profiler.measure(llm, grid, drafts, eager)
     found = roofline.Profile(llm.effective, ceilings, timings, roofline.predict(record, timings))
+    print(report.render(found))
     if trace:
         traces.save(record, trace)
     if plot:
         plots.save_forwards(found, plot)
-    print(report.render(found))
     if as_json:
         print(json.dumps(report.document(found)))
 

@@ -52,10 +52,7 @@ class Series:
     @property
     def look(self) -> dict[str, Any]:
         """Colour and marker say which arm, the line style which run."""
-        return {
-            "color": COLOURS[self.arm % len(COLOURS)], "marker": MARKERS[self.arm % len(MARKERS)],
-            "linestyle": LINES[self.run % len(LINES)], "markersize": 4, "linewidth": 1.3,
-        }  # fmt: skip
+        return _look(self.arm, self.run)
 
 
 @dataclass(frozen=True)
@@ -77,12 +74,17 @@ def save(runs: Mapping[str, RunRecord], path: Path) -> None:
     Raises UsageError for an ending that is not .png, .svg or .pdf and where there is nothing to draw, StorageError
     where the file cannot be written.
     """
+    check(path)
     _write(draw(runs), path)
 
 
-def _write(figure: Figure, path: Path) -> None:
+def check(path: Path) -> None:
+    """Raises UsageError for a picture that could not be written for its ending."""
     if path.suffix not in ENDINGS:
         raise UsageError(f"cannot draw {path.name}: the name must end in {', '.join(ENDINGS)}")
+
+
+def _write(figure: Figure, path: Path) -> None:
     try:
         figure.savefig(path, dpi=120)
     except OSError as error:
@@ -115,6 +117,7 @@ def draw(runs: Mapping[str, RunRecord]) -> Figure:
 
 def save_forwards(profile: Profile, path: Path) -> None:
     """Draws a profile's tables, with the least time that the machine's ceilings allow. Raises as `save` does."""
+    check(path)
     _write(draw_forwards(profile), path)
 
 
@@ -139,13 +142,20 @@ def draw_forwards(profile: Profile) -> Figure:
     return figure
 
 
+def _look(kind: int, style: int) -> dict[str, Any]:
+    return {
+        "color": COLOURS[kind % len(COLOURS)], "marker": MARKERS[kind % len(MARKERS)],
+        "linestyle": LINES[style % len(LINES)], "markersize": 4, "linewidth": 1.3,
+    }  # fmt: skip
+
+
 def _forwards(axes: Axes, cells: Sequence[Timing], best: Ceilings) -> None:
     paths = list(dict.fromkeys(one.path for one in cells))
     contexts = sorted({one.context for one in cells})
     for path, context in product(range(len(paths)), range(len(contexts))):
         row = [one for one in cells if (one.path, one.context) == (paths[path], contexts[context])]
-        one = Series(f"{paths[path]}, context {contexts[context]}", path, context, {}, {}, ())
-        axes.plot([cell.width for cell in row], [cell.ms for cell in row], label=one.label, **one.look)
+        label = f"{paths[path]}, context {contexts[context]}"
+        axes.plot([one.width for one in row], [one.ms for one in row], label=label, **_look(path, context))
     for context, marker in {contexts[0]: "|", contexts[-1]: "_"}.items():
         row = [one for one in cells if (one.path, one.context) == (paths[0], context)]
         axes.plot([one.width for one in row], [one.bound_ms(best) for one in row], color="#777777", linewidth=0.8,

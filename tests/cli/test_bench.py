@@ -15,7 +15,7 @@ BENCH = [sys.executable, "-c", "from wingbeat.cli.main import main; main()", "be
 
 def test_bench_measures_the_default_model(tmp_path):
     path = tmp_path / "good.jsonl"
-    arguments = ["--limit", "2", "--max-tokens", "6", "--dtype", "float32", "--context", "512", "--launches", "2"]
+    arguments = ["--limit", "1", "--max-tokens", "6", "--dtype", "float32", "--context", "512", "--launches", "2"]
     arguments += ["--name", "good", "--store", str(tmp_path), "--json"]
     done = subprocess.run([*BENCH, *arguments], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -33,8 +33,10 @@ def test_bench_measures_the_default_model(tmp_path):
     assert all(launch.calibration[moment]["memory_read"] > 0 for moment in ("before", "after"))
     assert launch.effective["plain"]["draft"]["drafter"] == "none"
     assert launch.effective["ngram:4"]["limits"]["context"] == 512
-    assert launch.fingerprint["torch.threads"]["state"] == "value"
-    assert [entry.warmup for entry in launch.rounds] == [True, False, False]
+    for fingerprint in (launch.fingerprint, launch.fingerprint_after):
+        known = ("torch.threads", "boot_id", "model.weights", "head.weights")
+        assert {name: fingerprint[name]["state"] for name in known} == dict.fromkeys(known, "value")
+    assert [entry.warmup for entry in launch.rounds] == [True, False]
     for facts in (facts for entry in launch.rounds for facts in entry.arms.values()):
         assert sum(sum(row) for row in facts.cycles.committed) == facts.requests[0].new_tokens
         assert facts.requests[0].ttft_ms >= facts.prefill_ms

@@ -5,6 +5,7 @@ import pytest
 
 from wingbeat.errors import StorageError, UsageError
 from wingbeat.measure import tables
+from wingbeat.measure.columns import Rows
 from wingbeat.measure.record import Figure, Launch, RunRecord
 from wingbeat.measure.runner import Plan, measure
 from wingbeat.measure.subjects import FakeArm, FakeSubject
@@ -51,11 +52,9 @@ def test_cycles_as_csv(run, tmp_path):
 
 
 def test_other_tables(run, imported, tmp_path):
-    assert [row["new_tokens"] for row in tables.requests(run)] == [6] * 6
-    assert list(tables.samples(imported)) == [
-        {"launch": 1, "arm": "a", "time_s": 0.0, "running": 1.0},
-        {"launch": 1, "arm": "a", "time_s": 1.0, "running": None},
-    ]
+    assert tables.columns(run, "requests")["new_tokens"] == [6] * 6
+    samples = {"launch": [1, 1], "arm": ["a", "a"], "time_s": [0.0, 1.0], "running": [1.0, None]}
+    assert tables.columns(imported) == samples
     tables.export(imported, tmp_path / "x.csv", "figures")
     first, second = read(tmp_path / "x.csv")
     assert (first["figure"], first["low"], first["count"]) == ("verify_ms", "17.47", "")
@@ -64,6 +63,18 @@ def test_other_tables(run, imported, tmp_path):
     assert "running" in read(tmp_path / "y.csv")[0]
     with pytest.raises(UsageError, match="no cycles"):
         tables.export(imported, tmp_path / "z.csv", "cycles")
+
+
+def test_a_cycle_of_several_requests_is_several_rows_and_what_is_missing_is_none(run):
+    facts = run.launches[0].rounds[0].arms["eagle3"]
+    for name in ("contexts", "drafted", "accepted", "committed"):
+        setattr(facts.cycles, name, Rows([[1, 2], [3]]))
+    del facts.cycles.ms["draft"], facts.cycles.time[:]
+    table = tables.columns(run)
+    first = [index for index, arm in enumerate(table["arm"]) if arm == "eagle3"][:3]
+    rows = [[table[name][index] for name in ("cycle", "request", "context", "draft_ms", "time_s")] for index in first]
+    assert rows == [[0, 0, 1, None, None], [0, 1, 2, None, None], [1, 0, 3, None, None]]
+    assert len(set(map(len, table.values()))) == 1
 
 
 def test_json_holds_everything(run, tmp_path):

@@ -79,8 +79,9 @@ class TimingObserver:
         self._ms["cycle"] = whole
         self._boundary = now
         columns = self.columns
-        for name in self._ms.keys() - columns.ms.keys():
-            columns.ms[name] = floats([0.0] * len(columns))
+        for name in self._ms:
+            if name not in columns.ms:
+                columns.ms[name] = floats([0.0] * len(columns))
         for name, column in columns.ms.items():
             column.append(self._ms.get(name, 0.0))
         self._ms = {}

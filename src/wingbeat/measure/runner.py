@@ -82,7 +82,7 @@ def measure(
     launch = Launch(
         started=now(),
         pid=os.getpid(),
-        fingerprint=_fingerprint(),
+        fingerprint=subject.fingerprint(),
         effective={arm: subject.effective(arm) for arm in plan.arms},
         calibration={"before": subject.calibrate()},
     )
@@ -95,7 +95,7 @@ def measure(
             launch.rounds.append(entry)
             progress(turn)
         launch.calibration["after"] = subject.calibrate()
-        launch.fingerprint_after = _fingerprint()
+        launch.fingerprint_after = subject.fingerprint()
         launch.finished = True
         journal.end()
     except KeyboardInterrupt as stop:
@@ -106,12 +106,6 @@ def measure(
         if launch.rounds:
             error.add_note(f"the {len(launch.rounds)} rounds before it are in {path}")
         raise
-
-
-def _fingerprint() -> dict[str, Any]:
-    from wingbeat import probe  # here, as every command loads this module and few need it
-
-    return probe.to_json(probe.fingerprint())
 
 
 def _round(subject: Subject, turn: Turn) -> Round:

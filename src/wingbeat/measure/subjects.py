@@ -28,6 +28,9 @@ class Subject(Protocol):
     def run(self, arm: str, prompts: Sequence[str]) -> ArmFacts:
         """Runs the prompts, all at once, on `arm`."""
 
+    def fingerprint(self) -> dict[str, Any]:
+        """The environment it runs in, as a record keeps it (see `probe`)."""
+
     def calibrate(self) -> dict[str, float]:
         """What the machine can do at the moment (see `calibrate`)."""
 
@@ -64,6 +67,13 @@ class EngineSubject:
             RequestFacts.of(len(output.prompt_tokens), output.tokens, output.finish, ttft_ms) for output in outputs
         ]
         return ArmFacts(seconds, observer.prefill_ms, requests, observer.columns)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Of this process, with the files of target and head."""
+        from wingbeat import probe  # here, as every command loads this module and few need it
+
+        files = {"model": self.llm.model_path, "head": self.llm.head_path}
+        return probe.to_json(probe.fingerprint({role: str(path) for role, path in files.items() if path}))
 
     def calibrate(self) -> dict[str, float]:
         """On the engine's device."""
@@ -140,6 +150,10 @@ class FakeSubject:
         start = self.clock.now
         requests = [self._request(self.arms[arm], prompt, observer) for prompt in prompts]
         return ArmFacts(self.clock.now - start, observer.prefill_ms, requests, observer.columns)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The same everywhere, and as quick as the rest."""
+        return {"boot_id": {"state": "value", "value": "script"}}
 
     def calibrate(self) -> dict[str, float]:
         """The same everywhere."""

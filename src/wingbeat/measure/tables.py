@@ -6,15 +6,15 @@ import csv
 import dataclasses
 import json
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from wingbeat.errors import StorageError, UsageError
 from wingbeat.measure.columns import Rows
-from wingbeat.measure.record import RunRecord
+from wingbeat.measure.record import ArmFacts, RunRecord
 
-Row = dict[str, Any]
+Block = dict[str, list[Any]]  # some rows of a table, as columns of equal length
 FORMATS = (".json", ".csv", ".parquet")
 
 
@@ -32,94 +32,116 @@ def export(record: RunRecord, path: Path, table: str | None = None) -> None:
         if path.suffix == ".json":
             path.write_text(json.dumps(document(record)), encoding="utf-8")
         else:
-            found = _columns(record, table)
+            found = columns(record, table)
             (_write_csv if path.suffix == ".csv" else _write_parquet)(found, path)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}; choose another place") from error
 
 
-def document(record: RunRecord) -> Row:
+def document(record: RunRecord) -> dict[str, Any]:
     """The whole record as plain JSON values, columns as lists."""
     return _plain({name: value for name, value in vars(record).items() if name != "damage"})
 
 
-def cycles(record: RunRecord) -> Iterator[Row]:
+def cycles(record: RunRecord) -> Iterator[Block]:
     """One row for every request in every cycle."""
-    for place, arm, facts in _facts(record):
+    for place, facts in _facts(record):
         columns = facts.cycles
-        for index in range(len(columns)):
-            whole = {f"{name}_ms": column[index] for name, column in columns.ms.items()}
-            time_s = columns.time[index] if columns.time else None
-            shared = {**place, "arm": arm, "cycle": index, "time_s": time_s}
-            rows = (columns.contexts, columns.drafted, columns.accepted, columns.committed)
-            for request, (context, drafted, accepted, committed) in enumerate(
-                zip(*(column[index] for column in rows), strict=True)
-            ):
-                own = {"request": request, "context": context, "drafted": drafted, "accepted": accepted}
-                yield {**shared, **own, "committed": committed, "width": columns.width[index],
-                       "path": columns.path[index], **whole}  # fmt: skip
+        counts = columns.contexts.counts()
+        of_cycles = {
+            "cycle": range(len(columns)), "time_s": columns.time, "width": columns.width, "path": columns.path,
+            **{f"{name}_ms": column for name, column in columns.ms.items()},
+        }  # fmt: skip
+        of_requests = {
+            "request": [number for count in counts for number in range(count)],
+            "context": columns.contexts.flat, "drafted": columns.drafted.flat,
+            "accepted": columns.accepted.flat, "committed": columns.committed.flat,
+        }  # fmt: skip
+        yield {
+            **{name: [value] * len(columns.contexts.flat) for name, value in place.items()},
+            **{name: list(column) for name, column in of_requests.items()},
+            **{name: _repeated(column, counts) for name, column in of_cycles.items() if column},
+        }
 
 
-def requests(record: RunRecord) -> Iterator[Row]:
+def _repeated(column: Iterable[Any], counts: Iterable[int]) -> list[Any]:
+    return [value for value, count in zip(column, counts, strict=True) for _ in range(count)]
+
+
+def requests(record: RunRecord) -> Iterator[Block]:
     """One row a request, without its tokens."""
-    for place, arm, facts in _facts(record):
+    for place, facts in _facts(record):
         for number, request in enumerate(facts.requests):
             own = {name: value for name, value in vars(request).items() if name != "tokens"}
-            yield {**place, "arm": arm, "request": number, **own, "seconds": facts.seconds}
+            yield _row({**place, "request": number, **own, "seconds": facts.seconds})
 
 
-def samples(record: RunRecord) -> Iterator[Row]:
+def samples(record: RunRecord) -> Iterator[Block]:
     """One row a sample of an imported log."""
     for number, launch in enumerate(record.launches, start=1):
         for arm, named in launch.samples.items():
-            for values in zip(*named.values(), strict=True):
-                yield {"launch": number, "arm": arm, **dict(zip(named, values, strict=True))}
+            size = len(next(iter(named.values()), ()))
+            yield {"launch": [number] * size, "arm": [arm] * size, **named}
 
 
-def figures(record: RunRecord) -> Iterator[Row]:
+def figures(record: RunRecord) -> Iterator[Block]:
     """One row a figure."""
     for number, launch in enumerate(record.launches, start=1):
         for arm, named in launch.figures.items():
             for name, one in named.items():
-                yield {"launch": number, "arm": arm, "figure": name, **vars(one)}
+                yield _row({"launch": number, "arm": arm, "figure": name, **vars(one)})
 
 
 TABLES = {"cycles": cycles, "requests": requests, "samples": samples, "figures": figures}
 
 
-def _facts(record: RunRecord) -> Iterator[tuple[Row, str, Any]]:
-    """Where it belongs, arm and facts of everything that was run."""
+def _row(values: dict[str, Any]) -> Block:
+    return {name: [value] for name, value in values.items()}
+
+
+def _facts(record: RunRecord) -> Iterator[tuple[dict[str, Any], ArmFacts]]:
+    """Everything that was run, with where it belongs."""
     for launch_number, launch in enumerate(record.launches, start=1):
         for round_number, entry in enumerate(launch.rounds, start=1):
             place = {"launch": launch_number, "round": round_number, "prompt": entry.prompt,
                      "category": entry.category, "repeat": entry.repeat, "warmup": entry.warmup}  # fmt: skip
-            yield from ((place, arm, entry.arms[arm]) for arm in entry.order)
+            yield from (({**place, "arm": arm}, entry.arms[arm]) for arm in entry.order)
 
 
-def _columns(record: RunRecord, table: str | None) -> dict[str, list[Any]]:
-    """A table as columns, None where a row lacks one."""
+def columns(record: RunRecord, table: str | None = None) -> Block:
+    """A table whole, None where a row lacks a value; by default the first of TABLES that has rows.
+
+    Raises UsageError where there are none.
+    """
     for name in [table] if table else TABLES:
-        rows = list(TABLES[name](record))
-        if rows:
-            names = dict.fromkeys(key for row in rows for key in row)
-            return {key: [row.get(key) for row in rows] for key in names}
+        whole: Block = {}
+        length = 0
+        for block in TABLES[name](record):
+            size = len(next(iter(block.values())))
+            for new in [name for name in block if name not in whole]:
+                whole[new] = [None] * length
+            for known, column in whole.items():
+                column.extend(block.get(known) or [None] * size)
+            length += size
+        if length:
+            return whole
     raise UsageError(f"{record.name} has no {table or 'rows of any table'}: nothing to export")
 
 
-def _write_csv(columns: dict[str, list[Any]], path: Path) -> None:
+def _write_csv(table: Block, path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
+        writer.writerow(table)
+        writer.writerows(zip(*table.values(), strict=True))
 
 
-def _write_parquet(columns: dict[str, list[Any]], path: Path) -> None:
+def _write_parquet(table: Block, path: Path) -> None:
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
         raise UsageError("a .parquet export needs pyarrow; install it, or export to .csv") from error
-    parquet.write_table(pyarrow.table(columns), path)
+    parquet.write_table(pyarrow.table(table), path)
 
 
 def _plain(value: Any) -> Any:

@@ -1,6 +1,7 @@
 """On native forwards speculation is lossless in bfloat16 too, bit for bit: no near ties."""
 
 import pytest
+import torch
 from conftest import Bench
 
 from wingbeat.engine.request import SamplingParams
@@ -35,3 +36,24 @@ def test_norm_output_heads(prompts):
     bench = NativeBench(norm_output=True, norm_before_residual=True, fc_norm=True)
     params = SamplingParams(max_tokens=40)
     assert bench.run(bench.engine(bench.drafter("tree")), prompts, params) == bench.plain(prompts, params)
+
+
+@pytest.mark.parametrize("flags", [{}, {"norm_output": True, "norm_before_residual": True}], ids=str)
+def test_a_chain_in_one_call_is_the_chain_step_by_step(flags):
+    bench = NativeBench(**flags)
+    drafter = bench.drafter("chain")
+    sizes = [9, 2, 20]
+    for row in range(3):
+        drafter.begin(row, [])
+    random = torch.Generator().manual_seed(2)
+    tokens = torch.randint(0, 40, (3, 20), generator=random)
+    drafter.observe(0, tokens, torch.randn(3, 20, drafter._tap_width, generator=random).bfloat16(), sizes)
+    with torch.inference_mode():
+        hidden = drafter._extend(0, 3, sizes)[torch.arange(3), torch.tensor(sizes) - 1]
+        starts, cache = drafter._cache.starts(0, 3), drafter._cache.rows(0, 3)[0]
+        drafts, scores = drafter.head.draft(hidden, starts, cache, 4)
+        assert drafts.tolist() == drafter._grow(hidden)[0].tolist()
+        assert (scores.diff(dim=1) <= 0).all()
+        assert len(set(drafts.flatten().tolist())) > 3
+        short, _ = drafter.head.draft(hidden, starts, cache, 4, floor=scores[:, 1].max().item() + 1e-6)
+        assert short.tolist() == drafts[:, :2].tolist()

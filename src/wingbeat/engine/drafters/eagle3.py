@@ -110,11 +110,14 @@ class Eagle3Drafter:
         hidden = self._extend(0, batch, counts)
         ends = torch.tensor(counts, device=roots.device).clamp(min=1) - 1
         last = hidden[torch.arange(batch, device=roots.device), ends]
-        tokens, parents = self._grow(last)
+        if self.topk == 1 and isinstance(self.head, NativeHead):
+            tokens, _ = self.head.draft(last, self._cache.starts(0, batch), self._cache.rows(0, batch)[0], self.steps)
+        else:
+            tokens, parents = self._grow(last)
         valid = known.to(roots.device)[:, None].expand_as(tokens)
-        if self.topk == 1:
-            return Tree.chain(roots, tokens, valid)
-        return Tree.grow(roots, tokens, parents, self.steps, valid)
+        return Tree.chain(roots, tokens, valid) if self.topk == 1 else (
+            Tree.grow(roots, tokens, parents, self.steps, valid)
+        )
 
     def _catch_up(self, row: int) -> None:
         """Extends over a long backlog of one row, leaving its last pair for the joint extend."""

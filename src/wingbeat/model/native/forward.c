@@ -473,6 +473,51 @@ void project(const Linear *linear, const bf16 *x, int64_t M, float *out, int64_t
     multiply(linear, x, M, out, 0);
 }
 
+/* The most probable word of each row and its log-probability. logits [B][size]. */
+static void best_words(const float *logits, int64_t size, int64_t B, int64_t *words, float *log_probs) {
+    for (int64_t row = 0; row < B; row++) {
+        const float *score = logits + row * size;
+        float most = -INFINITY, total = 0;
+        int64_t word = 0;
+#pragma omp simd reduction(max : most)
+        for (int64_t i = 0; i < size; i++) most = score[i] > most ? score[i] : most;
+        while (score[word] < most) word++;
+#pragma omp simd reduction(+ : total)
+        for (int64_t i = 0; i < size; i++) total += exponential(score[i] - most);
+        words[row] = word, log_probs[row] = -logf(total);
+    }
+}
+
+/* Drafts a chain of up to `steps` tokens for every row with a head, greedily: tokens [steps][B] of the target, scores
+ * [steps][B] their cumulative log-probability. Stops early once no row's score reaches `floor`; returns the steps done.
+ *
+ * b: one token a row, its `starts` and `positions` those of the first drafted pair (they move on), its mask [B][L] with
+ * the columns before `starts` set. x [B][H]: the hidden states behind each row's last pair. normed: room for [B][H].
+ * logits: room for [B][rows of `output`]. */
+int64_t draft(const Model *head, const Linear *output, const int64_t *target_words, int64_t norm_output, Block *b,
+              int64_t *starts, int64_t *positions, uint8_t *mask, float *x, bf16 *normed, float *logits,
+              int64_t *tokens, float *scores, int64_t steps, double floor, char *memory) {
+    const int64_t B = b->rows, H = head->hidden;
+    for (int64_t row = 0; row < B; row++) norm(x + row * H, head->final_norm, H, head->eps, normed + row * H);
+    for (int64_t step = 0; step < steps; step++, tokens += B, scores += B) {
+        float most = -INFINITY;
+        project(output, normed, B, logits, head->threads);
+        best_words(logits, output->rows, B, tokens, scores);
+        for (int64_t row = 0; row < B; row++) {
+            tokens[row] = target_words[tokens[row]];
+            if (step) scores[row] += scores[row - B];
+            most = scores[row] > most ? scores[row] : most;
+        }
+        if (step + 1 == steps || most < floor) return step + 1;
+        for (int64_t i = 0; norm_output && i < B * H; i++) x[i] = widen(normed[i]);
+        for (int64_t row = 0; row < B; row++) mask[row * b->length + starts[row]] = 1;
+        b->tokens = tokens;
+        forward(head, b, x, 0, normed, memory);
+        for (int64_t row = 0; row < B; row++) starts[row]++, positions[row]++;
+    }
+    return steps;
+}
+
 void pack(const bf16 *from, bf16 *to, int64_t rows, int64_t cols) {
     for (int64_t row = 0; row < (rows + 15) / 16 * 16; row++)
         for (int64_t col = 0; col < cols; col++)

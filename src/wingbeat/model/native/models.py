@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -88,24 +89,31 @@ class _Native:
         self, inputs: ForwardInputs, caches: Sequence[KV], x: Tensor, taps: Tensor, wanted: Sequence[int] = ()
     ) -> Tensor:
         """Runs one block. x [B, N, H] float32 and taps [B, N, len(wanted), H] are written; returns normed [B, N, H]."""
-        rows, width = inputs.tokens.shape
-        length = inputs.mask.shape[-1]
         tokens, positions, starts = (t.contiguous() for t in (inputs.tokens, inputs.positions, inputs.starts))
-        mask, normed = inputs.mask.contiguous(), torch.empty(rows, width, x.shape[-1], dtype=self.dtype)
+        mask, normed = inputs.mask.contiguous(), torch.empty(*tokens.shape, x.shape[-1], dtype=self.dtype)
+        layers = torch.tensor(wanted, dtype=torch.int64)
+        block = self._block(tokens, positions, starts, mask, caches)
+        block.taps, block.num_taps = layers.data_ptr(), len(wanted)
+        memory = self._memory(tokens.numel(), block.length)
+        self.library.forward(self._model, block, x.data_ptr(), taps.data_ptr(), normed.data_ptr(), memory)
+        return normed
+
+    def _block(self, tokens: Tensor, positions: Tensor, starts: Tensor, mask: Tensor, caches: Sequence[KV]) -> CBlock:
+        """Contiguous tokens [B, N], positions [B, N], starts [B] and mask [B, N, L], all kept alive by the caller."""
         pointers = ctypes.c_void_p * len(caches)
-        keys, layers = caches[0][0], torch.tensor(wanted, dtype=torch.int64)
-        block = CBlock(
-            rows, width, length, tokens.data_ptr(), positions.data_ptr(), starts.data_ptr(), mask.data_ptr(),
+        keys = caches[0][0]
+        return CBlock(
+            *tokens.shape, mask.shape[-1], tokens.data_ptr(), positions.data_ptr(), starts.data_ptr(), mask.data_ptr(),
             self._cos.data_ptr(), self._sin.data_ptr(), pointers(*(pair[0].data_ptr() for pair in caches)),
-            pointers(*(pair[1].data_ptr() for pair in caches)), keys.stride(0), keys.stride(1), layers.data_ptr(),
-            len(wanted),
+            pointers(*(pair[1].data_ptr() for pair in caches)), keys.stride(0), keys.stride(1),
         )
-        needed = self.library.scratch_bytes(self._model, rows * width, length)
+
+    def _memory(self, tokens: int, length: int) -> int:
+        """Scratch for a forward of so many tokens over `length` columns."""
+        needed = self.library.scratch_bytes(self._model, tokens, length)
         if len(self._scratch) < needed + 64:
             self._scratch = torch.empty(needed + 64, dtype=torch.uint8)
-        aligned = (self._scratch.data_ptr() + 63) // 64 * 64
-        self.library.forward(self._model, block, x.data_ptr(), taps.data_ptr(), normed.data_ptr(), aligned)
-        return normed
+        return (self._scratch.data_ptr() + 63) // 64 * 64
 
     def _project(self, linear: CLinear, x: Tensor) -> Tensor:
         """x [..., cols] -> [..., rows] float32."""
@@ -169,3 +177,25 @@ class NativeHead(_Native):
     def logits(self, hidden: Tensor) -> Tensor:
         """As `DraftHead.logits`, float32."""
         return self._project(self._output, self._head.norm(hidden))
+
+    def draft(
+        self, hidden: Tensor, starts: Tensor, cache: KV, steps: int, floor: float = -math.inf
+    ) -> tuple[Tensor, Tensor]:
+        """A chain below each row's last pair, hidden [B, H], in one call: target tokens [B, S] and their cumulative
+        log-probabilities [B, S].
+
+        starts [B]: columns in use. S is `steps`, or fewer once no row's log-probability reaches `floor`.
+        """
+        batch, length = len(starts), int(starts.max()) + steps
+        starts, positions = starts.clone(), starts[:, None].clone()
+        mask = (torch.arange(length) < positions)[:, None]
+        tokens, scores = torch.empty(steps, batch, dtype=torch.int64), torch.empty(steps, batch)
+        x, normed = hidden.float().contiguous().clone(), torch.empty(hidden.shape, dtype=self.dtype)
+        logits = torch.empty(batch, self._output.rows)
+        block = self._block(tokens[:1].T, positions, starts, mask, [cache])
+        done = self.library.draft(
+            self._model, self._output, self.draft_to_target.data_ptr(), self.config.norm_output, block,
+            starts.data_ptr(), positions.data_ptr(), mask.data_ptr(), x.data_ptr(), normed.data_ptr(),
+            logits.data_ptr(), tokens.data_ptr(), scores.data_ptr(), steps, floor, self._memory(batch, length),
+        )
+        return tokens[:done].T, scores[:done].T

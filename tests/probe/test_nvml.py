@@ -71,8 +71,8 @@ def read(**answers):
 def test_a_device_has_the_same_names_as_by_nvidia_smi():
     found = read()
     expected = {
-        "nvidia.driver": "590.48.01", "nvidia.cuda": "13.1", "gpu.count": 1, "gpu.0.clock.sm": 1755, "gpu.0.pstate": "P0",
-        "gpu.0.bus": "0000:1b:00.0",
+        "nvidia.driver": "590.48.01", "nvidia.cuda": "13.1", "gpu.count": 1, "gpu.0.clock.sm": 1755,
+        "gpu.0.pstate": "P0", "gpu.0.bus": "0000:1b:00.0",
     }  # fmt: skip
     assert {name: found[name].value for name in expected} == expected
     assert (found["gpu.0.power.limit"].value, found["gpu.0.pcie.width"].value) == (700.0, 16)

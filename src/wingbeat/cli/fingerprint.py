@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wingbeat.errors import ProbeError, UsageError
+from wingbeat.cli import options
+from wingbeat.errors import CorruptError, NotFoundError, ProbeError, UsageError
 
 if TYPE_CHECKING:
     from wingbeat.probe.collect import Request
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def fingerprint(
-    files: Annotated[list[Path] | None, typer.Argument(help="Two fingerprints, A and B: what differs.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Two fingerprints or runs to compare, or one run.")] = None,
     out: Annotated[Path | None, typer.Option(help="File for all fields, with sources and raw texts.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     pid: Annotated[int | None, typer.Option(min=1, help="A server's process, with its children.")] = None,
@@ -32,14 +33,15 @@ def fingerprint(
     seconds: Annotated[float, typer.Option(min=1.0, max=600.0, help="How long the load runs at most.")] = 8.0,
     command: Annotated[str | None, typer.Option(help="The load to run, instead of one of our own.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Put load on devices that others use.")] = False,
+    store_named: options.Store = None,
     timeout: Annotated[float, typer.Option(min=1.0, help="Seconds for another machine to answer.")] = 60.0,
 ) -> None:
-    """Take a fingerprint of the machine, a process and its code; with two files, print what differs."""
+    """Take a fingerprint of the machine, a process and its code; with names, print what differs."""
     from wingbeat.probe.collect import Request
     from wingbeat.probe.load import Load
 
-    if files:
-        _difference(files, as_json)
+    if names:
+        _difference(names, store_named, as_json)
         return
     if (command or force) and not under_load:
         raise UsageError("--command and --force are about a load: give --under-load too")
@@ -88,13 +90,36 @@ def _show(taken: Fingerprint, out: Path | None, as_json: bool) -> None:
         print(f"\nFingerprint: {out}")
 
 
-def _difference(files: list[Path], as_json: bool) -> None:
-    from wingbeat.probe import document
+def _difference(names: list[str], store_named: Path | None, as_json: bool) -> None:
     from wingbeat.probe.difference import compare
     from wingbeat.report import fingerprint as report
 
-    if len(files) != 2:
-        raise UsageError(f"give two files to compare, A and B, or none to take a fingerprint; got {len(files)}")
-    before, after = map(document.load, files)
+    sides = [side for name in names for side in _sides(name, store_named)]
+    if len(names) == 2:
+        sides = [_sides(name, store_named)[0] for name in names]
+    if len(sides) != 2:
+        raise UsageError("name two fingerprints or runs to compare, one run to see what moved in it, or nothing")
+    before, after = sides
     found = compare(before.readings, after.readings)
     print(json.dumps(report.document(found)) if as_json else report.render_difference(before, after, found))
+
+
+def _sides(name: str, store_named: Path | None) -> list[Fingerprint]:
+    """A fingerprint's file; or those of a run's first launch, at its start and at its end."""
+    from wingbeat.probe import document, from_json
+    from wingbeat.probe.document import Fingerprint
+
+    try:
+        return [document.load(Path(name))]
+    except (NotFoundError, CorruptError) as error:
+        not_one = error
+    try:
+        run, path = options.open_run(name, store_named)
+    except CorruptError:
+        raise not_one from None
+    first = next((launch for launch in run.launches if launch.fingerprint), None)
+    if first is None:
+        raise NotFoundError(f"{path} has no fingerprint, as runs that were imported or noted down have none")
+    kept = {"at its start": first.fingerprint, "at its end": first.fingerprint_after}
+    read = {f"{path.stem} {when}": from_json(fields) for when, fields in kept.items() if fields}
+    return [Fingerprint(first.started, 0.0, where, readings) for where, readings in read.items()]

@@ -11,6 +11,7 @@ from wingbeat.cli import runs, train
 from wingbeat.cli.bench import bench, launch
 from wingbeat.cli.chat import chat
 from wingbeat.cli.compare import Comparing, compare
+from wingbeat.cli.fingerprint import fingerprint
 from wingbeat.cli.generate import generate
 from wingbeat.cli.info import info
 from wingbeat.cli.plot import plot
@@ -25,6 +26,7 @@ app.command()(bench)
 app.command(cls=Comparing)(compare)
 app.command()(profile)
 app.command()(plot)
+app.command()(fingerprint)
 app.command("bench-launch", hidden=True)(launch)
 app.add_typer(runs.app, name="runs")
 app.add_typer(train.app, name="train")

@@ -43,9 +43,9 @@ def save(fingerprint: Fingerprint, path: Path) -> None:
 
 
 def load(path: Path) -> Fingerprint:
-    """Reads a fingerprint, or the one of the first launch of a run's record.
+    """Reads a fingerprint.
 
-    Raises NotFoundError, CorruptError (neither of them, or damaged), UnsupportedError (from a newer wingbeat).
+    Raises NotFoundError, CorruptError (damaged, or something else), UnsupportedError (from a newer wingbeat).
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -54,12 +54,9 @@ def load(path: Path) -> Fingerprint:
     except ValueError as error:
         raise CorruptError(f"{path} is not JSON: {error}; take the fingerprint again") from error
     try:
-        if "launches" in found:
-            launch = found["launches"][0]
-            return Fingerprint(launch["started"], 0.0, f"run {path.name}", from_json(launch["fingerprint"]))
         if found["fingerprint"] > SCHEMA:
             raise UnsupportedError(f"{path} was written by a newer wingbeat; update this one")
         readings = from_json(found["fields"])
         return Fingerprint(found["taken"], found["seconds"], found["where"], readings, found["notes"])
-    except (KeyError, TypeError, IndexError) as error:
-        raise CorruptError(f"{path} is neither a fingerprint nor the record of a run") from error
+    except (KeyError, TypeError) as error:
+        raise CorruptError(f"{path} is not a fingerprint, or a damaged one; take it again") from error

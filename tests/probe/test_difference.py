@@ -1,0 +1,131 @@
+import json
+
+import pytest
+
+from wingbeat.errors import CorruptError, NotFoundError, StorageError, UnsupportedError
+from wingbeat.probe import document
+from wingbeat.probe.difference import compare, missing
+from wingbeat.probe.document import Fingerprint
+from wingbeat.probe.reading import Reading, not_applicable, unknown
+from wingbeat.report import fingerprint as report
+
+
+def v(value):
+    return Reading("value", value)
+
+
+BEFORE = {
+    "boot_id": v("b1"), "gpu.count": v(1), "gpu.0.power.limit": v(700.0), "gpu.0.clock.sm": unknown("read while idle"),
+    "gpu.0.pcie.replays": v(3), "gpu.0.temperature": v(40), "uptime": v(10.0), "installed.torch": v("2.10.0"),
+    "python.packages": v(2), "installed.pillow": v("1"), "process.environ": v(1), "env.NCCL_PROTO": v("LL"),
+    "nvidia.driver": v("590.48.01"),
+}  # fmt: skip
+AFTER = {
+    **BEFORE, "gpu.0.power.limit": v(350.0), "gpu.0.pcie.replays": v(9), "uptime": v(90.0), "installed.pillow": v("2"),
+    "env.NCCL_ALGO": v("Ring"),
+}  # fmt: skip
+del AFTER["env.NCCL_PROTO"]
+
+
+def names(changes):
+    return [change.name for change in changes]
+
+
+def test_what_changed_comes_with_the_important_first():
+    found = compare(BEFORE, AFTER)
+    assert names(found.changed) == ["gpu.0.power.limit", "env.NCCL_ALGO", "env.NCCL_PROTO", "installed.pillow"]
+    assert names(found.unsure) == ["gpu.0.clock.sm"]
+    assert names(found.moved) == ["gpu.0.pcie.replays", "uptime"]
+    assert found.moved[0].grew == 6
+    assert found.same == 7
+    limit = found.changed[0]
+    assert (limit.importance, limit.predicts) == (3, "draft, verify and prefill change by one ratio; acceptance stays")
+    assert found.changed[2].after == not_applicable("absent")
+
+
+def test_counters_of_two_boots_did_not_grow():
+    found = compare(BEFORE, {**AFTER, "boot_id": v("b2")})
+    assert {change.grew for change in found.moved} == {None}
+    assert "boot_id" in names(found.changed)
+
+
+def test_unknown_is_never_the_same():
+    hidden = {"nvidia.driver": unknown("no permission")}
+    assert names(compare(hidden, hidden).unsure) == ["nvidia.driver"]
+    assert compare(hidden, hidden).same == 0
+
+
+def test_a_field_that_is_missing_is_absent_only_where_its_family_was_read():
+    assert missing("env.NCCL_PROTO", {"process.environ": v(0)}).state == "not applicable"
+    assert missing("env.NCCL_PROTO", {"process.environ": unknown("no permission")}) == unknown("no permission")
+    assert missing("env.NCCL_PROTO", {}).state == "unknown"
+    assert missing("gpu.3.clock.sm", {"gpu.count": not_applicable("none")}).state == "not applicable"
+    assert missing("nvidia.driver", BEFORE).state == "unknown"
+
+
+def taken(readings, **changed):
+    return Fingerprint(**{"taken": "2026-11-29", "seconds": 0.5, "where": "box", "readings": readings, **changed})
+
+
+def test_the_difference_as_text():
+    text = report.render_difference(taken(BEFORE), taken(AFTER, where="box later"), compare(BEFORE, AFTER))
+    lines = text.splitlines()
+    assert "  gpu.0.power.limit  700.0 W -> 350.0 W (-50.0%)" in lines
+    assert "    would show as: draft, verify and prefill change by one ratio; acceptance stays" in lines
+    assert "  env.NCCL_PROTO  LL -> not applicable: absent" in lines
+    assert "  gpu.0.pcie.replays  3 -> 9 (grew by 6)" in lines
+    assert lines.index("Cannot be told:") > lines.index("Changed. Seldom matters:")
+    assert "7 fields are the same; 0 minor ones cannot be told." in text
+
+
+def test_no_difference_is_not_called_fine():
+    same = compare({"a": unknown("x"), "nvidia.driver": v("1")}, {"a": unknown("x"), "nvidia.driver": v("1")})
+    text = report.render_difference(taken({}), taken({}), same)
+    assert "Nothing that was read on both sides changed." in text
+    assert "1 fields are the same; 1 minor ones cannot be told." in text
+
+
+def test_a_fingerprint_as_text():
+    text = report.render(taken({**BEFORE, "board": unknown("not there")}, notes=["Partial: x."]))
+    assert text.startswith("Fingerprint of box, 2026-11-29 (14 fields, 0.50 s)\nPartial: x.")
+    assert "  nvidia.driver  590.48.01" in text
+    assert "Could not be read:\n  gpu.0.clock.sm  unknown: read while idle\n  board  unknown: not there" in text
+
+
+def test_long_values_are_cut_in_the_text_alone():
+    found = taken({"kernel.command_line": v("x" * 500)})
+    assert "x ..." in report.render(found)
+    assert document.document(found)["fields"]["kernel.command_line"]["value"] == "x" * 500
+
+
+def test_a_fingerprint_in_a_file(tmp_path):
+    before = taken(BEFORE, notes=["Partial: x."])
+    document.save(before, tmp_path / "a.json")
+    assert document.load(tmp_path / "a.json") == before
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("{", CorruptError), ("[]", CorruptError), ("{}", CorruptError), ('{"fingerprint": 99}', UnsupportedError),
+        ('{"fingerprint": 1, "fields": {"a": {"odd": 1}}}', CorruptError),
+    ],
+)  # fmt: skip
+def test_files_that_are_none(tmp_path, text, error):
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(error, match=r"a\.json"):
+        document.load(tmp_path / "a.json")
+
+
+def test_files_that_cannot_be_read_or_written(tmp_path):
+    with pytest.raises(NotFoundError, match="No such file"):
+        document.load(tmp_path / "none.json")
+    with pytest.raises(StorageError, match="choose another place with --out"):
+        document.save(taken({}), tmp_path / "none" / "a.json")
+
+
+def test_the_difference_as_json():
+    found = json.loads(json.dumps(report.document(compare(BEFORE, AFTER))))
+    assert found["changed"][0]["before"]["value"] == 700.0
+    assert found["same"] == 7

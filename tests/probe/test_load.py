@@ -1,0 +1,97 @@
+"""Readings under load, with a real child process and devices that answer from a list."""
+
+import itertools
+import os
+import sys
+
+import pytest
+from smi import gpu, log, process
+
+from wingbeat.probe import load, nvidia
+from wingbeat.probe.host import CapturedHost, Host
+from wingbeat.probe.load import BusyError, Load, under_load
+from wingbeat.probe.reading import Reading, not_applicable
+
+PRESENT = {"/proc/driver/nvidia/version": "NVRM"}
+WORK = (sys.executable, "-c", "import time; time.sleep(30)")
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    monkeypatch.setattr(load, "INTERVAL", 0.05)
+
+
+def devices(*documents, own=()):
+    """The devices' answers one after the other, the last one again and again."""
+    pending = itertools.chain(documents, itertools.repeat(documents[-1]))
+    return lambda: nvidia.devices(CapturedHost(PRESENT, {"nvidia-smi -q -x": next(pending)}), set(own))
+
+
+def test_only_readings_of_a_working_device_count():
+    idle = log(gpu(util="0 %", sm="345 MHz", gen="1", used="4 MiB", cap_us="1000000 us"))
+    busy = log(gpu(util="98 %", sm="1700 MHz", used="4 MiB", cap="Active", cap_us="1500000 us"))
+    faster = log(gpu(util="98 %", sm="1800 MHz", used="4 MiB", cap_us="2000000 us"))
+    found = under_load(Host(), os.getpid(), Load(WORK, 1.0), devices(idle, idle, busy, faster))
+    clock = found["load.gpu.0.clock.sm"].value
+    assert (clock["min"], clock["max"]) == (1700, 1800)
+    assert clock["n"] < found["load.samples"].value
+    assert found["load.gpu.0.pcie.generation"].value["min"] == 5
+    assert 0 < found["load.gpu.0.slowed"].value["sw_power_cap"] < 1
+    seconds = found["load.seconds"].value
+    assert found["load.gpu.0.slowed.power_cap"].value == pytest.approx(100 / seconds, rel=0.05)
+    assert found["load.gpu.0.slowed.thermal"].value == 0.0
+    assert found["load.kind"].value.endswith("time.sleep(30)")
+    assert seconds < 20
+
+
+def test_a_load_that_leaves_the_device_idle_tells_no_clock():
+    idle = log(gpu(util="0 %", sm="345 MHz", used="4 MiB"))
+    found = under_load(Host(), os.getpid(), Load(WORK, 1.0), devices(idle))
+    assert found["load.gpu.0.clock.sm"].state == "unknown"
+    assert "idle" in found["load.gpu.0.clock.sm"].reason
+
+
+@pytest.mark.parametrize("shared", [gpu(processes=process(4)), gpu(used="60000 MiB")])
+def test_devices_that_others_use_are_left_alone(tmp_path, shared):
+    witness = tmp_path / "started"
+    asked = Load((sys.executable, "-c", f"open({str(witness)!r}, 'w')"), 1.0)
+    with pytest.raises(BusyError, match=r"gpu\.0: .* a load would disturb them: wait, or use --force"):
+        under_load(Host(), os.getpid(), asked, devices(log(shared)))
+    assert not witness.exists()
+    forced = Load(asked.command, 1.0, force=True)
+    assert under_load(Host(), os.getpid(), forced, devices(log(shared)))["load.samples"].value >= 1
+    assert witness.exists()
+
+
+def test_ones_own_server_is_not_another():
+    asked = Load((sys.executable, "-c", ""), 1.0)
+    found = under_load(Host(), os.getpid(), asked, devices(log(gpu(processes=process(4))), own=[4]))
+    assert found["load.samples"].value >= 1
+
+
+def no_device():
+    return {"gpu.count": not_applicable("none")}
+
+
+def test_the_load_of_a_machine_without_devices_is_its_processors():
+    found = under_load(Host(), os.getpid(), Load(seconds=1.0), no_device)
+    assert found["load.kind"].value == "hashing on all cores"
+    assert found["load.samples"].value >= 1
+    assert found["load.cpu.steal"].state == "value"
+    assert not [name for name in found if name.startswith("load.gpu")]
+
+
+def test_a_device_that_torch_cannot_use():
+    found = under_load(Host(), os.getpid(), Load(seconds=20.0), devices(log(gpu(used="4 MiB"))))
+    assert found == {"load.samples": found["load.samples"]}
+    assert "give a load with --command" in found["load.samples"].reason
+
+
+def test_a_load_that_is_not_there():
+    found = under_load(Host(), os.getpid(), Load(("no-such-load-x",), 1.0), no_device)
+    assert found["load.samples"].reason == "the load could not be started: no-such-load-x: No such file or directory"
+
+
+def test_spread():
+    assert load.spread([3, 1, 2]) == {"min": 1, "median": 2, "max": 3, "n": 3}
+    assert load._grown(Reading("value", 3), not_applicable("x")) is None

@@ -105,9 +105,6 @@ class CycleColumns:
         return len(self.width)
 
 
-ROWS = ("contexts", "drafted", "accepted", "committed")
-
-
 def pack(columns: CycleColumns) -> dict[str, Any]:
     """The columns as a JSON object: "ms.draft", ..., requests a cycle as "batch", paths as places in "paths"."""
     paths = list(dict.fromkeys(columns.path))

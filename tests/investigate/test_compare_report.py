@@ -51,7 +51,7 @@ def test_each_verdict_in_words(after, words):
     assert words in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 100
     assert "accepted at position" in text
-    assert "cycle, matched" in text
+    assert "cycle time, matched" in text
 
 
 def test_another_experiment_in_words():

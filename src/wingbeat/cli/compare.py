@@ -70,7 +70,7 @@ def _two(before: str, after: str, store_named: Path | None) -> tuple[Side, Side]
     if run is other and not (arm and other_arm):
         raise UsageError(f"{name} is on both sides; name two of its arms, as in RUN:ARM ({', '.join(run.arms)})")
     one = arm or other_arm or common_arm([run, other])
-    return side(before, run, one), side(after, other, other_arm or one)
+    return side(_label(name, arm), run, one), side(_label(other_name, other_arm), other, other_arm or one)
 
 
 def _history(text: str, store_named: Path | None) -> tuple[Side, Side]:
@@ -80,13 +80,19 @@ def _history(text: str, store_named: Path | None) -> tuple[Side, Side]:
     name, arm = _split(text)
     run = _open(name, store_named)
     others = [record.load(path, partial=True) for path in store.paths(options.store_folder(store_named))]
-    return against_history(text, run, arm or common_arm([run]), others)
+    return against_history(_label(name, arm), run, arm or common_arm([run]), others)
 
 
 def _split(text: str) -> tuple[str, str | None]:
     """The run and, after a colon, the arm."""
     name, _, arm = text.partition(":")
     return (text, None) if Path(text).is_file() else (name, arm or None)
+
+
+def _label(name: str, arm: str | None) -> str:
+    """What the report calls a side: the run's name, and the arm where it was asked for."""
+    stem = Path(name).stem if Path(name).is_file() else name
+    return f"{stem}:{arm}" if arm else stem
 
 
 def _open(name: str, store_named: Path | None) -> RunRecord:

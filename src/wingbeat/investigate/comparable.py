@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from wingbeat.investigate.side import OTHER_NAMES, Side
+from wingbeat.investigate.side import OTHER_NAMES, PARTS, Side
 
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")
 LENGTHS = ("max_tokens", "ignore_eos", "stop")
+DEFINED = ("tokens_per_second", "tokens_per_cycle", "cycle_ms", *PARTS)  # quantities that importers may count otherwise
 CLOSE = 0.1  # mean lengths that differ by less than this are taken as equal
 
 
@@ -52,7 +53,10 @@ def check(before: Side, after: Side) -> Comparable:
     obstacles += [text] if text else []
     meant = [_definitions(one) for one in (before, after)]
     redefined = {name for name in meant[0] if meant[0][name] != meant[1].get(name, meant[0][name])}
-    obstacles += [f"{name} counts {meant[0][name]} and {meant[1][name]}" for name in sorted(redefined)]
+    obstacles += [
+        f'{name.replace("_", " ")} means "{meant[0][name]}" before and "{meant[1][name]}" after'
+        for name in sorted(redefined)
+    ]
 
     def allowed(name: str) -> bool:
         if name in redefined:
@@ -111,7 +115,7 @@ def _totals(before: Side, after: Side) -> list[dict[str, dict[str, float]]]:
 def _settings(before: Side, after: Side) -> list[str]:
     """Settings that differ, apart from those that make sides incomparable."""
     first, second = ({**_flat(one.records[0].requested), **_flat(_effective(one))} for one in (before, after))
-    left_out = {*SAMPLING, *LENGTHS, "concurrency", "arms", "launches", "rounds"}
+    left_out = {*SAMPLING, *LENGTHS, "concurrency", "arms", "launches", "rounds", "imported"}
     shared = [key for key in first if key in second and key.rpartition(".")[2] not in left_out]
     return [f"{key} {first[key]} and {second[key]}" for key in shared if first[key] != second[key]]
 
@@ -125,7 +129,8 @@ def _effective(one: Side) -> dict[str, Any]:
 def _definitions(one: Side) -> dict[str, str]:
     """What an importer says that a quantity counts."""
     found = one.records[0].launches[0].effective.get(one.arm, {}).get("definitions", {})
-    return {OTHER_NAMES.get(name, name): entry["what"] for name, entry in found.items()}
+    named = {OTHER_NAMES.get(name, name): entry["what"] for name, entry in found.items()}
+    return {name: what for name, what in named.items() if name in DEFINED}
 
 
 def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:

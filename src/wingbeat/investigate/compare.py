@@ -140,7 +140,8 @@ def _control(sides: Pair, before: Side | None, after: Side | None) -> Row | None
 
 def _rows(sides: Pair, allowed: Callable[[str], bool], origins: dict[str, str]) -> tuple[list[Row], float]:
     """All rows, and what the factors leave of the change in tokens a second."""
-    known = {name for name in sides.names() if allowed(name)}
+    derived = allowed("tokens_per_second")  # from tokens a second, unless these cannot be compared
+    known = {name for name in sides.names() if allowed(name) and (derived or name not in origins)}
     factors = [pair.rate(sides, name) for name in ("tokens_per_cycle", "requests", "cycle_ms") if name in known]
     factors = [row for row in factors if row.name != "requests" or (row.before, row.after) != (1, 1)]
     cycle = next((row for row in factors if row.name == "cycle_ms"), None)

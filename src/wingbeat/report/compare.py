@@ -92,14 +92,15 @@ def _indented(text: str) -> str:
 
 def _sides(found: Comparison) -> str:
     titles = zip(("Before", "After"), (found.before, found.after), strict=True)
-    return "\n".join(f"{title + ':':8}{_counted(one)}" for title, one in titles)
+    return "\n".join(_paragraph(f"{title + ':':8}{_counted(one)}") for title, one in titles)
 
 
 def _counted(one: Side) -> str:
     count = len(one.groups)
     units = one.units if count > 1 else {"launches": "launch", "runs": "run"}[one.units]
     evidence = {"cycles": "cycle by cycle", "samples": "samples over time", "figures": "single figures"}[one.evidence]
-    return f"{one.label}, arm {one.arm}: {count} {units}, {evidence} ({one.records[0].source})"
+    arm = "" if one.label.endswith(f":{one.arm}") else f", arm {one.arm}"
+    return f"{one.label}{arm}: {count} {units}, {evidence} ({one.records[0].source})"
 
 
 def _verdict(found: Comparison) -> str:
@@ -170,7 +171,7 @@ def _still(row: Row) -> str:
     answer = {
         "same": "stayed the same",
         "cannot tell": "did not move as far as these runs can show",
-        "differs": "moved too, by much less",
+        "differs": "moved the other way" if (row.share or 0) < 0 else "moved too, by much less",
     }[row.answer]
     return f"{_title(row)} {answer} ({_levels(row)})."
 
@@ -245,7 +246,7 @@ def _notes(found: Comparison) -> list[str]:
 
 
 def _title(row: Row) -> str:
-    return TITLES.get(row.name, row.name).removesuffix("_ms").removesuffix(", ms")
+    return "cycle time" if row.name == "cycle_ms" else TITLES.get(row.name, row.name).removesuffix("_ms")
 
 
 def _label(row: Row) -> str:
@@ -262,7 +263,8 @@ def _number(value: float) -> str:
 
 
 def _percent(log: float) -> str:
-    return f"{round(math.expm1(log), 3) + 0.0:+.1%}"
+    """+5.0%; of a tenfold and more, x10."""
+    return f"x{math.exp(log):.0f}" if log > math.log(10) else f"{round(math.expm1(log), 3) + 0.0:+.1%}"
 
 
 def _interval(found: Change) -> str:

@@ -82,9 +82,13 @@ def test_a_run_whose_cycles_are_all_alike_can_be_drawn(tmp_path):
 def test_a_record_without_times_is_drawn_in_its_own_order(tmp_path):
     run = record(tmp_path)
     for facts in (facts for entry in run.measured() for facts in entry.arms.values()):
-        del facts.cycles.time[:]
-    [plain, _] = panels(plots.draw({"old": run}))["Cycle time over time"].lines
+        del facts.cycles.time[:], facts.cycles.ms["host"]
+    drawn = panels(plots.draw({"old": run}))
+    [plain, _] = drawn["Cycle time over time"].lines
     assert max(plain.get_xdata()) == pytest.approx(3 * 32 * 0.021, rel=0.05)
+    host = drawn["Phases of a cycle"].containers[-1]
+    assert host.get_label() == "host"
+    assert [bar.get_width() for bar in host] == pytest.approx([1.0, 1.0], rel=1e-3)
 
 
 def noted(**launch):

@@ -18,5 +18,8 @@ def plot(
     """Draw runs: cycle time over time and context, phases, acceptance, verify against width, distributions."""
     from wingbeat.report import plots
 
-    plots.save({run: options.open_run(run, store_named)[0] for run in runs}, out)
+    plots.check(out)
+    found = {run: options.open_run(run, store_named) for run in runs}
+    short = {path.stem for _, path in found.values()}
+    plots.save({path.stem if len(short) == len(found) else run: one for run, (one, path) in found.items()}, out)
     print(out)

@@ -160,7 +160,7 @@ def _forwards(axes: Axes, cells: Sequence[Timing], best: Ceilings) -> None:
         row = [one for one in cells if (one.path, one.context) == (paths[0], context)]
         axes.plot([one.width for one in row], [one.bound_ms(best) for one in row], color="#777777", linewidth=0.8,
                   marker=marker, label=f"least, context {context}")  # fmt: skip
-    axes.set_ylim(bottom=0)
+    _from_zero(axes)
     axes.tick_params(labelsize=8)
     axes.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3, handlelength=3.5)
 
@@ -191,8 +191,9 @@ def _columns(cycles: Sequence[CycleColumns]) -> dict[str, np.ndarray]:
     sums = [np.append(0, np.cumsum(one.contexts.flat)) for one in cycles]
     totals = [np.diff(total[np.append(0, end)]) for total, end in zip(sums, ends, strict=True)]
     found["context"] = np.concatenate(totals) / np.concatenate([np.diff(end, prepend=0) for end in ends])
-    if len(found["time"]) != len(found["width"]):  # records of schema 1 have no times
+    if len(found["time"]) != len(found["width"]):  # records of schema 1 have neither times nor the host's share
         found["time"] = np.cumsum(found["cycle"]) / 1000
+        found["host"] = found["cycle"] - sum(found[name] for name in names if name != "cycle")
     return found
 
 
@@ -253,7 +254,7 @@ def _over(along: str, unit: str) -> Callable[[Axes, Sequence[Series]], None]:
     def panel(axes: Axes, shown: Sequence[Series]) -> None:
         for one in shown:
             _medians(axes, one, along, "cycle")
-        axes.set_ylim(bottom=0)
+        _from_zero(axes)
         axes.set_xlabel(unit, fontsize=8)
         axes.set_ylabel("ms a cycle", fontsize=8)
 
@@ -270,7 +271,7 @@ def _stack(axes: Axes, shown: Sequence[Series]) -> None:
             ends = [end + width for end, width in zip(ends, widths, strict=True)]
     _name_rows(axes, shown)
     axes.set_xlabel("mean ms a cycle", fontsize=8)
-    axes.set_ylim(len(shown) - 0.4, -1.1 - 0.12 * len(shown))
+    axes.set_ylim(max(len(shown), 3) - 0.4, -1.1 - 0.12 * len(shown))
     axes.legend(fontsize=8, ncols=3, loc="upper left", frameon=False)
 
 
@@ -293,7 +294,7 @@ def _widths(axes: Axes, shown: Sequence[Series]) -> None:
         low, middle, high = np.array([np.quantile(values, (0.25, 0.5, 0.75)) for values in verify]).T
         aside = 0.06 * (place - (len(shown) - 1) / 2)  # what lies at one width lies side by side
         axes.errorbar(widths + aside, middle, (middle - low, high - middle), capsize=3, **one.look)
-    axes.set_ylim(bottom=0)
+    _from_zero(axes)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("tokens verified", fontsize=8)
     axes.set_ylabel("ms of verify", fontsize=8)
@@ -314,8 +315,12 @@ def _distribution(axes: Axes, shown: Sequence[Series]) -> None:
         axes.plot([low, high], [place, place], color="#111111", linewidth=3, solid_capstyle="butt")
         axes.plot([middle], [place], "o", color="white", markeredgecolor="#111111", markersize=6)
     _name_rows(axes, shown)
-    axes.set_ylim(len(shown) - 0.4, -0.6)
+    axes.set_ylim(max(len(shown), 3) - 0.4, -0.6)
     axes.set_xlabel("ms a cycle, 1st to 99th percentile; dot: median, bar: quartiles", fontsize=8)
+
+
+def _from_zero(axes: Axes) -> None:
+    axes.set_ylim(0, 1.08 * axes.dataLim.ymax)
 
 
 def _name_rows(axes: Axes, shown: Sequence[Series]) -> None:

@@ -21,7 +21,7 @@ def test_the_story_in_words():
         "Before: good, arm eagle3: 1 launch, single figures (noted)",
         "After:  bad, arm eagle3: 1 launch, single figures (noted)",
         "",
-        "Resolution: a change in tok/s of 32% or more would show.",
+        "Resolution: a rise of tok/s by 32% or a fall by 24% would show.",
         "SLOWER: tok/s -36.2% (94.0 to 60.0; 95% interval -51.6% to -15.8%).",
         "",
     ]

@@ -87,10 +87,11 @@ def _basis(pair: Pair, primary: Change) -> str:
             "One launch: how much launches differ was not measured. Assumed: from launch to launch, the difference "
             f"between the arms has a standard deviation of {ASSUMED_PAIRED_NOISE:.0%}."
         )
-    least = math.expm1(1.96 * math.sqrt(2) * ASSUMED_NOISE)
+    least = 1.96 * math.sqrt(2) * ASSUMED_NOISE
     return (
         "One launch a side: how much launches of one configuration differ was not measured. Assumed: a standard "
-        f"deviation of {ASSUMED_NOISE:.0%}, which is more than most, so that no change below {least:.0%} counts."
+        f"deviation of {ASSUMED_NOISE:.0%}, which is more than most, so that no rise below {math.expm1(least):.0%} and "
+        f"no fall below {-math.expm1(-least):.0%} counts."
     )
 
 

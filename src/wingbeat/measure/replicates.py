@@ -18,7 +18,7 @@ POWER = 0.8
 MOST_LAUNCHES = 200
 # What is taken for the standard deviation between launches of one configuration where it was not measured. Launches of
 # the same configuration have been seen to differ by 9 % (two runs of an autotuner) and by 27 % (26 or 33 tok/s, fixed
-# when the process started); with 0.10, a change of less than 32 % is never called one. Arms of one process share its
+# when the process started); with 0.10, no rise below 32 % and no fall below 24 % counts. Arms of one process share its
 # memory, clocks and placement, but not the kernels chosen for each.
 ASSUMED_NOISE = 0.10
 ASSUMED_PAIRED_NOISE = 0.05

@@ -111,7 +111,7 @@ def _verdict(found: Comparison) -> str:
     if primary is None or primary.change is None:
         return "CANNOT TELL: a quantity is zero on one side."
     moved, title = primary.change, TITLES.get(primary.name, primary.name)
-    resolution = f"Resolution: a change in {title} of {_size(moved.half)} or more would show."
+    resolution = f"Resolution: a rise of {title} by {_size(moved.half)} or a fall by {_size(-moved.half)} would show."
     figures = (
         f"{title} {_percent(moved.value)} ({_number(primary.before)} to {_number(primary.after)}; "
         f"95% interval {_interval(moved)})."
@@ -272,5 +272,5 @@ def _interval(found: Change) -> str:
 
 
 def _size(log: float) -> str:
-    size = math.expm1(log)
+    size = abs(math.expm1(log))
     return f"{size:.1%}" if size < 0.1 else f"{size:.0%}"

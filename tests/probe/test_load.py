@@ -82,9 +82,9 @@ def test_the_load_of_a_machine_without_devices_is_its_processors():
 
 
 def test_a_device_that_torch_cannot_use():
-    found = under_load(Host(), os.getpid(), Load(seconds=20.0), devices(log(gpu(used="4 MiB"))))
+    found = under_load(Host(), os.getpid(), Load(), devices(log(gpu(used="4 MiB"))))
     assert found == {"load.samples": found["load.samples"]}
-    assert "give a load with --command" in found["load.samples"].reason
+    assert "torch cannot use a device here; give one with --command" in found["load.samples"].reason
 
 
 def test_a_load_that_is_not_there():

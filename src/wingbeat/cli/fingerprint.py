@@ -70,6 +70,8 @@ def _take(request: Request, load: Load | None, place: Place) -> Fingerprint:
         readings, notes = remote.take(place.machine, request, load, place.timeout)
     else:
         readings = collect.take(request)
+        if not request.pid:
+            del readings["process.argv"]  # those of this command
         try:
             readings.update(collect.loaded(request, load) if load else {})
         except BusyError as busy:

@@ -43,7 +43,7 @@ def _devices(host: Host, target: Target, request: Request) -> Probes:
 
 
 def _packages(host: Host, target: Target, request: Request) -> Probes:
-    return {**packages.python_probes(target), **packages.packages(host, target)}
+    return {**packages.python_probes(host, target), **packages.packages(host, target)}
 
 
 def _patched(host: Host, target: Target, request: Request) -> Probes:

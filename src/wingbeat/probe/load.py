@@ -6,6 +6,7 @@ Passive: nothing is set, and readings are a second apart. The load is a command 
 from __future__ import annotations
 
 import os
+import select
 import statistics
 import subprocess
 import sys
@@ -14,13 +15,14 @@ from dataclasses import dataclass
 from typing import Any, Callable
 
 from wingbeat.probe import container, machine
-from wingbeat.probe.host import Host
+from wingbeat.probe.host import Host, NotReadError
 from wingbeat.probe.reading import Reading, Readings, guarded, unknown
 
 INTERVAL = 1.0  # seconds between readings
 SAMPLED = (
     "clock.sm", "clock.memory", "power.draw", "temperature", "utilization", "pcie.generation", "pcie.width",
 )  # fmt: skip
+START = 120.0  # seconds in which a load of our own must start: torch and the devices take their time
 NO_TORCH = 4
 DEVICE_LOAD = f"""
 import sys, threading, time
@@ -30,6 +32,9 @@ except ImportError:
     sys.exit({NO_TORCH})
 if not torch.cuda.is_available():
     sys.exit({NO_TORCH})
+count = torch.cuda.device_count()
+[torch.zeros(1, device=torch.device("cuda", index)) for index in range(count)]
+print("ready", flush=True)
 end = time.monotonic() + float(sys.argv[1])
 def work(index):
     device = torch.device("cuda", index)
@@ -40,12 +45,13 @@ def work(index):
             b = a @ a
         host.to(device, non_blocking=True)
         torch.cuda.synchronize(device)
-threads = [threading.Thread(target=work, args=(i,)) for i in range(torch.cuda.device_count())]
+threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
 [t.start() for t in threads]
 [t.join() for t in threads]
 """
 CPU_LOAD = """
 import hashlib, os, sys, threading, time
+print("ready", flush=True)
 end = time.monotonic() + float(sys.argv[1])
 block = bytes(1 << 22)
 def work():
@@ -75,31 +81,47 @@ def under_load(host: Host, pid: int, load: Load, devices: Callable[[], Readings]
     before = devices()
     if not load.force:
         _refuse_if_shared(before)
-    has_device = _count(before) > 0
-    own = DEVICE_LOAD if has_device else CPU_LOAD
-    command = load.command or (sys.executable, "-c", own, str(load.seconds))
-    kind = " ".join(load.command) or ("products and copies on every device" if has_device else "hashing on all cores")
+    count = _count(before)
+    kind = " ".join(load.command) or ("products and copies on every device" if count else "hashing on all cores")
+    try:
+        child = _start(load, DEVICE_LOAD if count else CPU_LOAD)
+    except NotReadError as error:
+        return {"load.samples": unknown(str(error))}
     counters = _cpu_counters(host, pid)
     started = time.monotonic()
-    try:
-        nowhere = subprocess.DEVNULL
-        child = subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere)
-    except OSError as error:
-        return {"load.samples": unknown(f"the load could not be started: {command[0]}: {error.strerror}")}
     try:
         samples, costs = _sample(host, child, load.seconds, devices)
     finally:
         _end(child)
     seconds = time.monotonic() - started
-    if child.returncode == NO_TORCH and not load.command:
-        return {"load.samples": unknown("no load: torch cannot use a device here; give a load with --command")}
     facts = {"load.kind": kind, "load.seconds": round(seconds, 2), "load.samples": len(samples)}
     found = {name: Reading("value", value) for name, value in facts.items()}
     found["load.reading_ms"] = Reading("value", round(1000 * statistics.median(costs), 1))
     after = devices()
-    for index in range(_count(before)):
+    for index in range(count):
         found.update(_device(index, samples, before, after, seconds))
     return {**found, **_cpu(samples, counters, _cpu_counters(host, pid), seconds)}
+
+
+def _start(load: Load, own: str) -> subprocess.Popen[bytes]:
+    """The load, at work. Raises NotReadError where there is none."""
+    command = load.command or (sys.executable, "-c", own, str(load.seconds))
+    nowhere = subprocess.DEVNULL
+    out = nowhere if load.command else subprocess.PIPE
+    try:
+        child = subprocess.Popen(command, stdin=nowhere, stdout=out, stderr=nowhere)
+    except OSError as error:
+        raise NotReadError(f"the load could not be started: {command[0]}: {error.strerror}") from None
+    if child.stdout is None:
+        return child
+    if not select.select([child.stdout], [], [], START)[0]:
+        _end(child)
+        raise NotReadError(f"the load did not start within {START:g} s; give one with --command")
+    if not child.stdout.readline():
+        code = child.wait()
+        why = "torch cannot use a device here" if code == NO_TORCH else f"it ended with code {code}"
+        raise NotReadError(f"no load: {why}; give one with --command")
+    return child
 
 
 def spread(values: list[float]) -> dict[str, float]:

@@ -10,6 +10,7 @@ from wingbeat.probe.host import Host, NotReadError
 from wingbeat.probe.reading import Probes, Reading, not_applicable
 
 CPUS = "/sys/devices/system/cpu"
+NO_CPUFREQ = "the kernel does not set frequencies here (no cpufreq), as in most virtual machines"
 DMI = "/sys/class/dmi/id"
 
 
@@ -17,6 +18,7 @@ def probes(host: Host) -> Probes:
     """The fields of the machine itself."""
     return {
         **{name: partial(host.text, path) for name, path in FILES.items()},
+        **{name: partial(_firmware, host, file) for name, file in FIRMWARE.items()},
         "os": partial(host.run, "uname", "-srm"),
         "uptime": lambda: float(host.text("/proc/uptime").split()[0]),
         "cpu.model": partial(cpu_model, host),
@@ -44,12 +46,10 @@ FILES = {
     "boot_id": "/proc/sys/kernel/random/boot_id",
     "kernel.version": "/proc/version",
     "kernel.command_line": "/proc/cmdline",
-    "board": f"{DMI}/board_name",
-    "bios.version": f"{DMI}/bios_version",
-    "bios.date": f"{DMI}/bios_date",
     "cpu.smt": f"{CPUS}/smt/active",
     "numa.balancing": "/proc/sys/kernel/numa_balancing",
 }
+FIRMWARE = {"board": "board_name", "bios.version": "bios_version", "bios.date": "bios_date"}
 
 
 def cpu_model(host: Host) -> str:
@@ -87,8 +87,10 @@ def frequency(host: Host) -> dict[str, float]:
     return {"low": found[0], "middle": found[len(found) // 2], "high": found[-1]}
 
 
-def boost(host: Host) -> str:
+def boost(host: Host) -> str | Reading:
     """Whether the processor may go beyond its base frequency."""
+    if not host.paths(f"{CPUS}/cpu[0-9]*/cpufreq"):
+        return not_applicable(NO_CPUFREQ)
     if host.exists(f"{CPUS}/intel_pstate/no_turbo"):
         return "off" if host.text(f"{CPUS}/intel_pstate/no_turbo") == "1" else "on"
     return "on" if host.text(f"{CPUS}/cpufreq/boost") == "1" else "off"
@@ -118,11 +120,17 @@ def pressure(host: Host, what: str) -> float:
     return float(found[1])
 
 
+def _firmware(host: Host, name: str) -> str | Reading:
+    if not host.exists(DMI):
+        return not_applicable("this machine's firmware has no tables (DMI)")
+    return host.text(f"{DMI}/{name}")
+
+
 def _over_cpus(host: Host, name: str) -> str | dict[str, int] | Reading:
     """A cpufreq setting: the one of all processors, or how many have which."""
     files = host.paths(f"{CPUS}/cpu[0-9]*/cpufreq/{name}")
     if not files:
-        return not_applicable("the kernel does not set frequencies here (no cpufreq), as in most virtual machines")
+        return not_applicable(NO_CPUFREQ)
     counts: dict[str, int] = {}
     for path in files:
         value = host.text(path)

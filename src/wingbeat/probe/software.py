@@ -14,7 +14,7 @@ import time
 from functools import partial
 from typing import Iterator, Tuple
 
-from wingbeat.probe.host import Host
+from wingbeat.probe.host import Host, NotReadError
 from wingbeat.probe.process import Target, argv, variables
 from wingbeat.probe.reading import Probes, Reading, Readings, guarded, not_applicable, unknown
 
@@ -26,18 +26,26 @@ Entry = Tuple[str, str, int]  # of a RECORD: path, digest, size
 SLACK = 5.0  # seconds within which the files of one installation are written
 
 
-def python_probes(target: Target) -> Probes:
+def python_probes(host: Host, target: Target) -> Probes:
     """Python, and torch as this process has loaded it; it is not imported for the question."""
-    torch = sys.modules.get("torch") if target.here else None
     if not target.here:
-        absent = unknown("only known for the process that takes the fingerprint")
-    else:
-        absent = not_applicable("torch is not loaded in this process")
+        hidden = unknown("told only by the process itself; loaded.torch has the version")
+        return {"python": partial(_python_of, host, target), "torch.loaded": hidden, "torch.threads": hidden}
+    torch = sys.modules.get("torch")
+    absent = not_applicable("torch is not loaded in this process")
     return {
-        "python": lambda: f"{platform.python_implementation()} {platform.python_version()}" if target.here else absent,
+        "python": lambda: f"{platform.python_implementation()} {platform.python_version()}",
         "torch.loaded": lambda: str(torch.__version__) if torch else absent,
         "torch.threads": lambda: int(torch.get_num_threads()) if torch else absent,
     }
+
+
+def _python_of(host: Host, target: Target) -> str:
+    """The version that another process's interpreter is named after."""
+    found = re.search(r"python(\d\.\d+)", host.maybe(f"/proc/{target.pid}/maps"))
+    if not found:
+        raise NotReadError("the process shows no Python")
+    return f"Python {found[1]}"
 
 
 def package_folders(host: Host, target: Target) -> list[str]:
@@ -86,7 +94,7 @@ def _checkout_state(host: Host, place: str) -> str:
 def patched(host: Host, target: Target, seconds: float) -> Reading:
     """Installed Python files that are not what their package's RECORD says, as "path sha256:...".
 
-    Every file's size and time are compared (in a second at most); those that stand out are hashed, then the others,
+    Every file's size and time are compared (in two seconds at most); those that stand out are hashed, then the others,
     engines first, for `seconds`. The raw text says how many were.
     """
     folders = package_folders(host, target)
@@ -94,7 +102,7 @@ def patched(host: Host, target: Target, seconds: float) -> Reading:
         return unknown("no folder of packages is known for this process")
     suspect: list[Entry] = []
     quiet: list[Entry] = []
-    end = time.monotonic() + 1.0
+    end = time.monotonic() + 2.0
     for record in _records(host, folders):
         if time.monotonic() > end:
             return unknown(f"the time was over after {len(suspect) + len(quiet)} files; {record} is not verified")

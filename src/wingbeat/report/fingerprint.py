@@ -36,7 +36,7 @@ def render_difference(before: Fingerprint, after: Fingerprint, found: Comparison
     parts = [f"A: {_when(before)}\nB: {_when(after)}"]
     for importance, title in IMPORTANCE.items():
         changes = [change for change in found.changed if change.importance == importance]
-        parts.append(_block(f"Changed. {title}", [_line(change) for change in changes]))
+        parts.append(_block(f"Changed. {title}", [_line(change) + _effect(change) for change in changes]))
     if not found.changed:
         parts.append("Nothing that was read on both sides changed.")
     weighty = [change for change in found.unsure if change.importance >= 2]
@@ -68,10 +68,13 @@ def value(name: str, reading: Reading) -> str:
 def _line(change: Change) -> str:
     before, after = value(change.name, change.before), value(change.name, change.after)
     ratio = _ratio(change)
-    effect = "" if change.importance < 2 else f"\n    would show as: {change.predicts}"
     if len(before) + len(after) > 80:
-        return f"{change.name}{ratio}\n    A {before}\n    B {after}{effect}"
-    return f"{change.name}  {before} -> {after}{ratio}{effect}"
+        return f"{change.name}{ratio}\n    A {before}\n    B {after}"
+    return f"{change.name}  {before} -> {after}{ratio}"
+
+
+def _effect(change: Change) -> str:
+    return f"\n    would show as: {change.predicts}" if change.importance >= 2 else ""
 
 
 def _ratio(change: Change) -> str:

@@ -138,6 +138,15 @@ def test_drafting_that_was_measured_comes_from_the_tables(run):
     assert found.observed.draft == pytest.approx(5.0, rel=1e-4)
 
 
+def test_a_chain_costs_what_its_depth_costs_and_nothing_where_nothing_is_drafted(run):
+    record = run({"drafter": "eagle3", "steps": 4, "topk": 1}, plain=PLAIN, eagle3=FAST)
+    for entry in record.measured():
+        drafted = entry.arms["eagle3"].cycles.drafted.flat  # of 20 cycles; the first is left out
+        drafted[1:11], drafted[11:16] = type(drafted)("i", [0] * 10), type(drafted)("i", [2] * 5)
+    [found] = predict(record, [*TABLE, cell(2, 100, 1.0, "draft"), cell(4, 100, 3.0, "draft")])
+    assert found.predicted.draft == pytest.approx((5 * 1.0 + 4 * 3.0) / 19)
+
+
 def test_the_first_cycle_which_also_reads_the_prompt_is_left_out(run):
     record = run(plain=PLAIN, ngram=FAST)
     for entry in record.measured():

@@ -11,6 +11,7 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 from wingbeat.errors import UsageError
@@ -264,8 +265,11 @@ def _mean_verify(cycles: Cycles, timings: Sequence[Timing]) -> float:
 
 
 def _mean_draft(cycles: Cycles, cells: Sequence[Timing]) -> float:
-    counts = Counter(_flat(cycles, "contexts"))
-    return sum(count * lookup(cells, cells[0].width, place) for place, count in counts.items()) / counts.total()
+    """The tables' draft: of chains at the depths that the cycles really drafted, which may be none; of trees as set."""
+    depths = _flat(cycles, "drafted") if cells[0].branches == 1 else repeat(cells[0].width)
+    counts = Counter(zip(depths, _flat(cycles, "contexts"), strict=False))
+    total = sum(count * lookup(cells, *place) for place, count in counts.items() if place[0])
+    return total / counts.total()
 
 
 def _draft_cells(record: RunRecord, arm: str, timings: Sequence[Timing]) -> list[Timing]:
@@ -273,5 +277,6 @@ def _draft_cells(record: RunRecord, arm: str, timings: Sequence[Timing]) -> list
     settings = record.launches[0].effective[arm].get("draft", {})
     if settings.get("drafter") != "eagle3":
         return []
-    wanted = (DRAFT, settings.get("steps"), settings.get("topk"))
-    return [one for one in timings if (one.part, one.width, one.branches) == wanted]
+    steps, branches = settings.get("steps"), settings.get("topk")
+    cells = [one for one in timings if (one.part, one.branches) == (DRAFT, branches)]
+    return [one for one in cells if branches == 1 or one.width == steps]

@@ -98,7 +98,7 @@ FLAGS = {
         "source", "--out", "--model", "--init", "--draft-vocab", "--taps", "--ttt-steps", "--decay", "--curriculum",
         "--epochs", "--minutes", "--rate", "--warmup", "--floor", "--clip", "--batch-tokens", "--accumulate",
         "--held-out", "--evaluate-every", "--answer-tokens", "--longest", "--resume", "--format", "--seed",
-        "--precision", "--optimiser", "--device",
+        "--precision", "--device",
     ],
     "train eval": [
         "head", "--prompts", "--model", "--limit", "--steps", "--topk", "--nodes", "--max-tokens", "--json", "--dtype",

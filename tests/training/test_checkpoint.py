@@ -66,9 +66,9 @@ def test_accumulated_batches_equal_their_mean_gradient(target, samples, tmp_path
     total = sum(trainer.learner([trainer.samples[i] for i in batch], [1.0, 0.8])[0] for batch in batches) / 2
     total.backward()
     wanted = [parameter.grad.clone() for parameter in trainer.parameters]
-    trainer.optimisers[0].zero_grad()
+    trainer.optimiser.zero_grad()
     seen = []
-    trainer.optimisers[0].register_step_pre_hook(
+    trainer.optimiser.register_step_pre_hook(
         lambda optimiser, args, kwargs: seen.extend(p.grad.clone() for p in trainer.parameters)
     )
     trainer.train(stop=lambda done: done.step == 1)

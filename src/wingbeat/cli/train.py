@@ -94,7 +94,6 @@ def head(
     form: Annotated[Literal["eagle3", "speculators"], typer.Option("--format", help="Layout of the files.")] = "eagle3",
     seed: Annotated[int, typer.Option(help="Of the start and of the order of the text.")] = 0,
     precision: Annotated[Literal["bfloat16", "float32"], typer.Option(help="Of the matrix products.")] = "bfloat16",
-    optimiser: Annotated[Literal["adamw", "muon"], typer.Option(help="Of the matrices inside the head.")] = "adamw",
     device: options.Device = "cpu",
 ) -> None:
     """Train a draft head and write it with its card; several processes with torchrun."""
@@ -105,7 +104,7 @@ def head(
         steps=ttt_steps, decay=decay, curriculum=TrainSettings.parse_curriculum(curriculum), rate=rate,
         warmup=warmup, floor=floor, clip=clip, batch_tokens=batch_tokens, accumulate=accumulate, epochs=epochs,
         minutes=minutes, seed=seed, held_out=held_out, evaluate_every=evaluate_every,
-        bfloat16=precision == "bfloat16", optimiser=optimiser,
+        bfloat16=precision == "bfloat16",
     )
     wanted = train_head.Wanted(model, init, draft_vocab, taps, form, device, (answer_tokens, longest))
     train_head.run(source, out, wanted, settings, resume)

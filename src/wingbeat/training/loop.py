@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
@@ -39,7 +39,6 @@ class TrainSettings:
     which another number of steps holds. The run lasts `epochs` passes, or `minutes` when given; the rate falls to
     `floor` (a share of `rate`) by its end. batch_tokens: padded tokens of one process's batch; accumulate: batches a
     step. held_out: share kept for evaluation. bfloat16: of the matrix products; weights and optimiser stay float32.
-    optimiser: of the matrices between embeddings and output; the rest always has AdamW.
     """
 
     steps: int = 7
@@ -60,7 +59,6 @@ class TrainSettings:
     evaluate_every: int = 500
     checkpoint_seconds: float = 180.0
     bfloat16: bool = True
-    optimiser: Literal["adamw", "muon"] = "adamw"
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.accumulate < 1 or self.batch_tokens < 1 or self.rate <= 0:
@@ -174,7 +172,9 @@ class Trainer:
         self.learner = Learner(head, teacher, settings.bfloat16)
         self.parallel = DistributedDataParallel(self.learner) if self.world > 1 else None
         trained = [parameter for parameter in head.parameters() if parameter.requires_grad]
-        self.optimisers = _optimisers(head, settings)
+        self.optimiser = torch.optim.AdamW(
+            trained, lr=settings.rate, betas=settings.betas, weight_decay=settings.weight_decay, fused=True
+        )
         self.parameters = trained
         self.lengths = [len(sample.tokens) for sample in self.samples]
         self.batches = self._epoch_batches()
@@ -215,8 +215,7 @@ class Trainer:
         if state is None:
             return False
         self.learner.head.load_state_dict(state["head"])
-        for optimiser, former in zip(self.optimisers, state["optimisers"], strict=True):
-            optimiser.load_state_dict(former)
+        self.optimiser.load_state_dict(state["optimiser"])
         self.progress = state["progress"]
         self.batches = self._epoch_batches()
         return True
@@ -232,8 +231,7 @@ class Trainer:
         """Writes the checkpoint (first process only)."""
         if self.rank == 0:
             state = {
-                "head": self.learner.head.state_dict(),
-                "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
+                "head": self.learner.head.state_dict(), "optimiser": self.optimiser.state_dict(),
                 "progress": self.progress, "identity": self._identity(),
             }
             save_checkpoint(self.directory, state)
@@ -276,18 +274,16 @@ class Trainer:
         fraction = self.fraction()
         rate = settings.rate_at(fraction)
         weights = [settings.decay**k for k in range(settings.steps_at(fraction))]
-        for optimiser in self.optimisers:
-            for group in optimiser.param_groups:
-                group["lr"] = rate
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
         batches = self._next_batches()
         total = 0.0
         for index in range(settings.accumulate):
             batch = batches[index * self.world + self.rank]
             total += self._backward([self.samples[i] for i in batch], weights, index == settings.accumulate - 1)
         nn.utils.clip_grad_norm_(self.parameters, settings.clip)
-        for optimiser in self.optimisers:
-            optimiser.step()
-            optimiser.zero_grad()
+        self.optimiser.step()
+        self.optimiser.zero_grad()
         progress.step += 1
         progress.tokens += sum(self.lengths[i] for batch in batches for i in batch)
         progress.losses.append(total)
@@ -322,19 +318,6 @@ class Trainer:
             distributed.all_reduce(total)
             part.copy_(total)
         return tally.result()
-
-
-def _optimisers(head: DraftHead, settings: TrainSettings) -> list[torch.optim.Optimizer]:
-    """AdamW for everything, or Muon for the matrices inside the head, its updates as large as AdamW's would be."""
-    named = [(name, item) for name, item in head.named_parameters() if item.requires_grad]
-    inner = [item for name, item in named if item.ndim == 2 and "lm_head" not in name and settings.optimiser == "muon"]
-    rest = [item for _, item in named if not any(item is other for other in inner)]
-    decay = settings.weight_decay
-    adamw = torch.optim.AdamW(rest, lr=settings.rate, betas=settings.betas, weight_decay=decay, fused=True)
-    if not inner:
-        return [adamw]
-    muon = torch.optim.Muon(inner, lr=settings.rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw")
-    return [adamw, muon]
 
 
 def _grouped() -> bool:

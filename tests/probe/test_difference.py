@@ -78,11 +78,43 @@ def test_the_difference_as_text():
     assert "7 fields are the same; 0 minor ones cannot be told." in text
 
 
+def test_devices_that_changed_alike_share_a_line():
+    before = {f"gpu.{index}.power.limit": v(700) for index in range(8)}
+    after = {**{name: v(350) for name in before}, "gpu.3.power.limit": v(300)}
+    text = report.render_difference(taken({}), taken({}), compare(before, after))
+    assert "  gpu.0.power.limit and 6 more alike  700 W -> 350 W (-50.0%)" in text
+    assert "  gpu.3.power.limit  700 W -> 300 W (-57.1%)" in text
+
+
+def test_of_long_values_the_difference_is_shown():
+    line = " ".join(f"option{index}=on" for index in range(40))
+    before, after = {"kernel.command_line": v(f"{line} iommu=pt")}, {"kernel.command_line": v(f"{line} iommu=on")}
+    text = report.render_difference(taken({}), taken({}), compare(before, after))
+    assert "... iommu=pt ... -> ... iommu=on ..." in text
+
+
+def test_measured_values_are_the_same_within_their_share():
+    def clock(median, samples):
+        return {"load.gpu.0.clock.sm": v({"min": 1, "median": median, "max": 2000, "n": samples})}
+
+    assert compare(clock(1800, 8), clock(1810, 9)).same == 1
+    assert names(compare(clock(1800, 8), clock(1300, 8)).changed) == ["load.gpu.0.clock.sm"]
+    steal = {"load.cpu.steal": v(0.0)}
+    assert compare(steal, {"load.cpu.steal": v(0.4)}).same == 1
+    assert compare(steal, {"load.cpu.steal": v(9.0)}).same == 0
+    share = {"load.gpu.0.slowed": v({})}
+    assert compare(share, {"load.gpu.0.slowed": v({"sw_power_cap": 0.4})}).same == 0
+    assert compare(steal, {"load.cpu.steal": not_applicable("x")}).same == 0
+
+
 def test_no_difference_is_not_called_fine():
     same = compare({"a": unknown("x"), "nvidia.driver": v("1")}, {"a": unknown("x"), "nvidia.driver": v("1")})
     text = report.render_difference(taken({}), taken({}), same)
     assert "Nothing that was read on both sides changed." in text
     assert "1 fields are the same; 1 minor ones cannot be told." in text
+    hidden = {"board": unknown("no permission")}
+    text = report.render_difference(taken({}), taken({}), compare(hidden, hidden))
+    assert "Cannot be told:\n  board  unknown: no permission (A and B)" in text
 
 
 def test_a_fingerprint_as_text():

@@ -140,7 +140,7 @@ def model(tmp_path):
 
 def facts(place):
     host = Host()
-    return {name: read() for name, read in model_files.probes(host, "model", str(place), "/none").items()}
+    return {name: read() for name, read in model_files.probes(host, "model", str(place), {}).items()}
 
 
 def test_a_models_files_are_hashed(model):
@@ -159,15 +159,16 @@ def test_a_single_file_is_a_model_too(model):
     assert model_files.weights(Host(), str(model / "model.safetensors")).state == "value"
 
 
-def test_a_hub_id_is_found_among_the_downloads(tmp_path, monkeypatch):
-    monkeypatch.delenv("HF_HOME", raising=False)
-    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+def test_a_hub_id_is_found_among_the_downloads(tmp_path):
     folder = tmp_path / ".cache/huggingface/hub/models--a--b"
     (folder / "refs").mkdir(parents=True)
     (folder / "refs/main").write_text("123")
     (folder / "snapshots/123").mkdir(parents=True)
-    assert model_files.locate(Host(), "a/b", str(tmp_path)) == f"{folder}/snapshots/123"
-    assert model_files.locate(Host(), "a/c", str(tmp_path)) is None
+    found = f"{folder}/snapshots/123"
+    assert model_files.locate(Host(), "a/b", {"HOME": str(tmp_path)}) == found
+    assert model_files.locate(Host(), "a/b", {"HF_HOME": f"{tmp_path}/.cache/huggingface"}) == found
+    assert model_files.locate(Host(), "a/b", {"HF_HUB_CACHE": str(folder.parent)}) == found
+    assert model_files.locate(Host(), "a/c", {"HOME": str(tmp_path)}) is None
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def _take(request: Request, load: Load | None, place: Place) -> Fingerprint:
     else:
         readings = collect.take(request)
         if not request.pid:
-            del readings["process.argv"]  # those of this command
+            readings.pop("process.argv", None)  # of this command
         try:
             readings.update(collect.loaded(request, load) if load else {})
         except BusyError as busy:

@@ -57,10 +57,12 @@ def _checkout(host: Host, target: Target, request: Request) -> Probes:
 
 def _models(host: Host, target: Target, request: Request) -> Probes:
     named = model_files.named_in(process.argv(host, target.pid)) if not target.here else {}
-    home = _variables(host, target).get("HOME", "/root")
+    folder = os.readlink(f"/proc/{target.pid}/cwd")
     found: Probes = {}
     for role, name in {**named, **request.models}.items():
-        found.update(model_files.probes(host, role, name, home))
+        path = os.path.join(folder, name)
+        name = path if host.exists(path) else name
+        found.update(model_files.probes(host, role, name, _variables(host, target)))
     return found
 
 

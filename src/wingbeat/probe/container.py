@@ -66,7 +66,10 @@ def container(host: Host) -> str:
 
 def shared_memory(host: Host) -> int:
     """Bytes of /dev/shm."""
-    facts = os.statvfs(f"{host.root}/dev/shm")
+    try:
+        facts = os.statvfs(f"{host.root}/dev/shm")
+    except OSError as error:
+        raise NotReadError(f"/dev/shm: {error.strerror}") from None
     return facts.f_blocks * facts.f_frsize
 
 

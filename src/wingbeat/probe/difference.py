@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Mapping
+from typing import Any, Mapping
 
 from wingbeat.probe import registry
 from wingbeat.probe.reading import Reading, not_applicable, unknown
@@ -53,6 +53,8 @@ def compare(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> Comp
         field = registry.spec(name)
         change = Change(name, *pair, grew=_grew(*pair) if one_boot and field and field.type == "counter" else None)
         verdict = pair[0].same(pair[1])
+        if verdict is False and field and field.within:
+            verdict = _close(field, pair[0].value, pair[1].value)
         if verdict:
             same += 1
         elif verdict is None:
@@ -83,3 +85,14 @@ def _one_boot(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> bo
 def _grew(before: Reading, after: Reading) -> float | None:
     numbers = all(isinstance(reading.value, (int, float)) for reading in (before, after))
     return after.value - before.value if numbers else None
+
+
+def _close(field: registry.Field, before: Any, after: Any) -> bool:
+    """Whether two measured values are the same within the field's share (one point, for percentages)."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        names = ["median"] if "median" in before else sorted({*before, *after})
+        return all(_close(field, before.get(name, 0), after.get(name, 0)) for name in names)
+    if not isinstance(before, (int, float)) or not isinstance(after, (int, float)):
+        return False
+    least = 1.0 if field.unit == "%" else 0.0
+    return abs(before - after) <= max(least, field.within * max(abs(before), abs(after)))

@@ -7,7 +7,7 @@ import json
 import os
 from functools import partial
 
-from wingbeat.probe.host import Host, NotReadError
+from wingbeat.probe.host import Host
 from wingbeat.probe.reading import Probes, Reading, not_applicable
 
 WEIGHTS = ("*.safetensors", "*.gguf", "*.bin", "*.pt")
@@ -36,9 +36,10 @@ def named_in(arguments: list[str]) -> dict[str, str]:
     return {role: name for role, name in found.items() if name}
 
 
-def probes(host: Host, role: str, name: str, home: str) -> Probes:
-    """The fields of one model. role: "model" or "head"; home: the home folder of the process's user."""
-    place = locate(host, name, home)
+def probes(host: Host, role: str, name: str, variables: dict[str, str]) -> Probes:
+    """The fields of one model. role: "model" or "head"; name: an absolute path or a hub id; variables: the environment
+    of the process that loads it."""
+    place = locate(host, name, variables)
     if place is None:
         gone = not_applicable(f"{name} is neither a folder, a file nor in the hub's cache of this machine")
         return {f"{role}.name": Reading("value", name), f"{role}.weights": gone}
@@ -54,11 +55,12 @@ def probes(host: Host, role: str, name: str, home: str) -> Probes:
     }
 
 
-def locate(host: Host, name: str, home: str) -> str | None:
+def locate(host: Host, name: str, variables: dict[str, str]) -> str | None:
     """The folder (or file) of a model: a path, or a hub id among what was downloaded."""
     if host.exists(name):
         return name
-    cache = os.environ.get("HF_HUB_CACHE") or f"{os.environ.get('HF_HOME') or home + '/.cache/huggingface'}/hub"
+    home = variables.get("HF_HOME") or f"{variables.get('HOME', '/root')}/.cache/huggingface"
+    cache = variables.get("HF_HUB_CACHE") or f"{home}/hub"
     folder = f"{cache}/models--{name.replace('/', '--')}"
     revision = host.maybe(f"{folder}/refs/main")
     snapshot = f"{folder}/snapshots/{revision}"
@@ -107,10 +109,7 @@ def _digest(host: Host, place: str, names: tuple[str, ...]) -> str | Reading:
     present = [name for name in names if host.exists(f"{place}/{name}")]
     if not present:
         return not_applicable(f"no {' or '.join(names)}")
-    try:
-        texts = [f"{name}\n{host.text(f'{place}/{name}')}" for name in present]
-    except NotReadError:
-        raise
+    texts = [f"{name}\n{host.text(f'{place}/{name}')}" for name in present]
     return _hash("\n".join(texts).encode())
 
 

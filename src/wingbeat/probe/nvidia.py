@@ -104,16 +104,12 @@ FAILED = re.compile(r"Unknown Error|^\[?ERR!|Insufficient Permissions|GPU requir
 
 def devices(host: Host, own: Collection[int]) -> Readings:
     """The fields of every NVIDIA device. own: process ids that are not "others"."""
-    if not host.exists("/proc/driver/nvidia") and not bus.display_devices(host, bus.NVIDIA):
-        try:
-            document = host.run(*QUERY)
-        except NotReadError as missing:
-            return {"nvidia.driver": not_applicable(f"no NVIDIA device here ({missing})")}
-    else:
-        try:
-            document = host.run(*QUERY)
-        except NotReadError as missing:
+    try:
+        document = host.run(*QUERY)
+    except NotReadError as missing:
+        if host.exists("/proc/driver/nvidia") or bus.display_devices(host, bus.NVIDIA):
             return {name: unknown(str(missing), host.heard()[1]) for name in ("nvidia.driver", "gpu.count")}
+        return {"nvidia.driver": not_applicable(f"no NVIDIA device here ({missing})")}
     return read(host, document, own)
 
 

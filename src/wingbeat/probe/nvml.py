@@ -25,6 +25,7 @@ def library() -> Any | None:
         import pynvml
 
         pynvml.nvmlInit()
+        pynvml.nvmlDeviceGetCount()
     except Exception:  # not installed, no driver, no permission: nvidia-smi then says why
         return None
     return pynvml

@@ -36,13 +36,13 @@ def render_difference(before: Fingerprint, after: Fingerprint, found: Comparison
     parts = [f"A: {_when(before)}\nB: {_when(after)}"]
     for importance, title in IMPORTANCE.items():
         changes = [change for change in found.changed if change.importance == importance]
-        parts.append(_block(f"Changed. {title}", [_line(change) + _effect(change) for change in changes]))
+        parts.append(_block(f"Changed. {title}", _lines(changes, effects=True)))
     if not found.changed:
         parts.append("Nothing that was read on both sides changed.")
     weighty = [change for change in found.unsure if change.importance >= 2]
-    parts.append(_block("Cannot be told", [_line(change) for change in weighty]))
+    parts.append(_block("Cannot be told", _lines(weighty)))
     counted = [change for change in found.moved if change.importance >= 2 and change.grew != 0]
-    parts.append(_block("Moves in any case", [_line(change) for change in counted]))
+    parts.append(_block("Moves in any case", _lines(counted)))
     others = len(found.unsure) - len(weighty)
     parts.append(paragraph(f"{found.same} fields are the same; {others} minor ones cannot be told."))
     return "\n\n".join(part for part in parts if part)
@@ -65,12 +65,42 @@ def value(name: str, reading: Reading) -> str:
     return f"{cut} {field.unit}".strip() if field else cut
 
 
-def _line(change: Change) -> str:
+def _lines(changes: Sequence[Change], effects: bool = False) -> list[str]:
+    """A line or three for each change; devices that changed alike share one."""
+    alike: dict[tuple[str, str], list[Change]] = {}
+    for change in changes:
+        field = registry.spec(change.name)
+        alike.setdefault((field.name if field and "*" in field.name else change.name, _text(change)), []).append(change)
+    lines = []
+    for (_, text), group in alike.items():
+        more = f" and {len(group) - 1} more alike" if len(group) > 1 else ""
+        lines.append(f"{group[0].name}{more}{text}{_effect(group[0]) if effects else ''}")
+    return lines
+
+
+def _text(change: Change) -> str:
     before, after = value(change.name, change.before), value(change.name, change.after)
+    if change.before.state == change.after.state != "value" and before == after:
+        return f"  {before} (A and B)"
+    if before[:LONGEST] == after[:LONGEST]:
+        before, after = _only(change.before, change.after), _only(change.after, change.before)
     ratio = _ratio(change)
     if len(before) + len(after) > 80:
-        return f"{change.name}{ratio}\n    A {before}\n    B {after}"
-    return f"{change.name}  {before} -> {after}{ratio}"
+        return f"{ratio}\n    A {before}\n    B {after}"
+    return f"  {before} -> {after}{ratio}"
+
+
+def _only(one: Reading, other: Reading) -> str:
+    """What of a long value the other does not have."""
+    theirs = _parts(other.value)
+    found = " ".join(part for part in _parts(one.value) if part not in theirs)
+    return f"... {found[:LONGEST]} ..."
+
+
+def _parts(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [f"{name}: {entry}" for name, entry in value.items()]
+    return [str(entry) for entry in value] if isinstance(value, list) else str(value).split()
 
 
 def _effect(change: Change) -> str:

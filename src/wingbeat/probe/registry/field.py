@@ -29,7 +29,8 @@ class Field:
     """An entry. unit: "" where there is none; importance: 3 (moves speed or output by itself) to 0 (does not).
 
     how: where it is read; predicts: a key of EFFECTS; family: the field that says that all of this kind were read, so
-    that one that is missing is absent rather than unknown.
+    that one that is missing is absent rather than unknown; within: the share by which two measured values, or the
+    medians of two samples, may differ and still be the same.
     """
 
     name: str
@@ -40,3 +41,4 @@ class Field:
     predicts: str
     how: str
     family: str = ""
+    within: float = 0.0

@@ -11,6 +11,11 @@ def _gpu(name: str, unit: str, type_: Type, kind: Kind, importance: int, predict
     return Field(f"gpu.*.{name}", unit, type_, kind, importance, predicts, TOOLS, "gpu.count")
 
 
+def _load(name: str, unit: str, importance: int, predicts: str, within: float = 0.03) -> Field:
+    how = "sampled under load, or counted before and after it"
+    return Field(f"load.{name}", unit, "table", "state", importance, predicts, how, "load.samples", within)
+
+
 FIELDS = (
     Field("gpu.count", "", "number", "identity", 3, "code", TOOLS),
     Field("nvidia.driver", "", "text", "identity", 3, "code", "nvidia-smi -q -x or NVML"),
@@ -72,16 +77,16 @@ FIELDS = (
     Field("load.samples", "", "number", "noise", 0, "nothing", "readings while the load ran"),
     Field("load.kind", "", "text", "state", 1, "nothing", "what the load was"),
     Field("load.reading_ms", "ms", "number", "noise", 0, "nothing", "what one reading costs"),
-    Field("load.gpu.*.clock.sm", "MHz", "table", "state", 3, "clocks", "readings under load", "load.samples"),
-    Field("load.gpu.*.clock.memory", "MHz", "table", "state", 3, "memory", "readings under load", "load.samples"),
-    Field("load.gpu.*.power.draw", "W", "table", "state", 2, "clocks", "readings under load", "load.samples"),
-    Field("load.gpu.*.temperature", "C", "table", "state", 2, "clocks", "readings under load", "load.samples"),
-    Field("load.gpu.*.utilization", "%", "table", "state", 1, "host", "readings under load", "load.samples"),
-    Field("load.gpu.*.pcie.generation", "", "table", "state", 3, "link", "readings under load", "load.samples"),
-    Field("load.gpu.*.pcie.width", "lanes", "table", "state", 3, "link", "readings under load", "load.samples"),
-    Field("load.gpu.*.slowed", "", "table", "state", 3, "clocks", "share of readings by cause", "load.samples"),
-    Field("load.gpu.*.slowed.*", "%", "number", "state", 3, "clocks", "counter before and after", "load.samples"),
-    Field("load.cpu.frequency", "MHz", "table", "state", 3, "host", "cpufreq or /proc/cpuinfo", "load.samples"),
-    Field("load.cpu.steal", "%", "number", "state", 3, "contention", "/proc/stat before and after", "load.samples"),
-    Field("load.cpu.throttled", "%", "number", "state", 3, "host", "cpu.stat before and after", "load.samples"),
+    _load("gpu.*.clock.sm", "MHz", 3, "clocks"),
+    _load("gpu.*.clock.memory", "MHz", 3, "memory"),
+    _load("gpu.*.power.draw", "W", 2, "clocks", 0.1),
+    _load("gpu.*.temperature", "C", 2, "clocks", 0.15),
+    _load("gpu.*.utilization", "%", 1, "host", 0.1),
+    _load("gpu.*.pcie.generation", "", 3, "link", 0.0),
+    _load("gpu.*.pcie.width", "lanes", 3, "link", 0.0),
+    _load("gpu.*.slowed", "", 3, "clocks", 0.5),
+    _load("gpu.*.slowed.*", "%", 3, "clocks", 0.5),
+    _load("cpu.frequency", "MHz", 3, "host"),
+    _load("cpu.steal", "%", 3, "contention", 0.5),
+    _load("cpu.throttled", "%", 3, "host", 0.5),
 )

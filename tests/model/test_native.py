@@ -1,5 +1,8 @@
 """Native forwards: as exact as eager bfloat16, and the same bits whatever shares a forward."""
 
+import copy
+import itertools
+
 import pytest
 import torch
 
@@ -7,8 +10,8 @@ from wingbeat.errors import UnsupportedError
 from wingbeat.model.attention import block_mask, causal_mask
 from wingbeat.model.config import FAMILIES, HeadConfig, TargetConfig
 from wingbeat.model.draft_head import DraftHead
-from wingbeat.model.layers import ForwardInputs
-from wingbeat.model.native import NativeTarget, to_native
+from wingbeat.model.layers import ForwardInputs, to_int8
+from wingbeat.model.native import NativeHead, NativeTarget, to_native
 from wingbeat.model.native.build import COMPILE, load
 from wingbeat.model.target import Target
 
@@ -16,16 +19,21 @@ ROWS, TOKENS, COLUMNS = 3, 20, 64
 
 
 class Models:
-    """The same random weights in native, eager bfloat16, and float32 form."""
+    """The same random weights in native, eager bfloat16, and float32 form, the first two in int8 if wanted."""
 
-    def __init__(self, family: str, **flags) -> None:
+    def __init__(self, family: str, int8: bool = False, **flags) -> None:
         self.config = TargetConfig.tiny(family, head_dim=16)
         target = Target.random(self.config).bfloat16()
         head = DraftHead.random(HeadConfig.for_target(self.config, 50, **flags)).bfloat16()
         exact, exact_head = Target(self.config), DraftHead(head.config)
         exact.load_state_dict(target.state_dict())
         exact_head.load_state_dict(head.state_dict())
-        self.native, self.eager, self.exact = to_native(target, head), (target, head), (exact, exact_head)
+        self.given = target, head
+        self.native, self.eager, self.exact = to_native(target, head, int8), self.given, (exact, exact_head)
+        if int8:
+            self.eager = copy.deepcopy(self.given)
+            self.eager[0].to_int8()
+            to_int8(self.eager[1])
 
     def run(self, models, widths) -> tuple[torch.Tensor, ...]:
         """Logits and taps of the target, then the head's logits over its pairs; blocks of the given widths."""
@@ -50,11 +58,14 @@ class Models:
         return torch.cat(logits, 1), torch.cat(taps, 1), torch.cat(drafts, 1)
 
 
-@pytest.fixture(scope="module", params=[(family, flag) for family in FAMILIES for flag in ("", "norm_before_residual")])
+KINDS = itertools.product(FAMILIES, ("", "norm_before_residual"), (False, True))
+
+
+@pytest.fixture(scope="module", params=KINDS, ids=str)
 def models(request):
-    family, flag = request.param
+    family, flag, int8 = request.param
     flags = {flag: True, "fc_norm": True, "norm_output": True} if flag else {}
-    return Models(family, **flags)
+    return Models(family, int8, **flags)
 
 
 @torch.inference_mode()
@@ -102,14 +113,14 @@ def test_a_branch_of_a_tree_is_bit_for_bit_the_chain():
 
 
 @torch.inference_mode()
-def test_without_bfloat16_instructions(tmp_path):
-    models = Models("qwen3")
-    portable = load(tmp_path, (*COMPILE, "-mno-avx512bf16"))
-    target = NativeTarget(models.eager[0], portable)
-    head = type(models.native[1])(models.eager[1], portable)
-    exact = models.run(models.exact, [TOKENS])
-    for value, true in zip(models.run((target, head), [TOKENS]), exact, strict=True):
-        assert (value.float() - true).abs().max() < 0.2
+@pytest.mark.parametrize("int8", [False, True])
+def test_without_special_instructions(tmp_path, int8):
+    models = Models("qwen3", int8)
+    portable = load(tmp_path, (*COMPILE, "-mno-avx512bf16", "-mno-avx512vnni"))
+    target, head = NativeTarget(models.given[0], portable, int8), NativeHead(models.given[1], portable, int8)
+    usual = models.run(models.native, [TOKENS])
+    for value, close in zip(models.run((target, head), [TOKENS]), usual, strict=True):
+        assert (value.float() - close.float()).abs().mean() < (0.1 if int8 else 0.02)
     results = [models.run((target, head), widths) for widths in ([TOKENS], [3] * 6 + [2])]
     for whole, parts in zip(*results, strict=True):
         assert torch.equal(whole, parts)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from wingbeat.errors import UnsupportedError
-from wingbeat.model import attention
+from wingbeat.model import attention, int8
 from wingbeat.model.attention import KV
 from wingbeat.model.config import HeadConfig, RopeConfig, TargetConfig
 
@@ -47,6 +47,11 @@ class Linear(nn.Linear):
     """x @ weight.T + bias. `pack` lays the weights out in blocks for the CPU, for inference only."""
 
     packed: Tensor | None = None
+    is_int8 = False
+
+    def to_int8(self) -> None:
+        """Rounds the weights now and every input when it comes, as the native int8 products do; for inference only."""
+        self.weight, self.is_int8 = nn.Parameter(int8.round_weight(self.weight), requires_grad=False), True
 
     def pack(self) -> None:
         """A product of a few tokens then takes a half to a third of the time. The plain weights are given up."""
@@ -54,6 +59,7 @@ class Linear(nn.Linear):
         self.weight = nn.Parameter(self.weight.to("meta"), requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        x = int8.round_inputs(x) if self.is_int8 else x
         if self.packed is None:
             return F.linear(x, self.weight, self.bias)
         return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
@@ -67,6 +73,13 @@ def pack(module: nn.Module) -> None:
     for layer in module.modules():
         if isinstance(layer, Linear) and layer.weight.device.type == "cpu" and layer.weight.dtype in types:
             layer.pack()
+
+
+def to_int8(module: nn.Module) -> None:
+    """Rounds every `Linear` to int8; its type stays, and so do the bytes and the time."""
+    for layer in module.modules():
+        if isinstance(layer, Linear):
+            layer.to_int8()
 
 
 def inverse_frequencies(rope: RopeConfig, head_dim: int) -> Tensor:

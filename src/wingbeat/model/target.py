@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from wingbeat.model.attention import KV
 from wingbeat.model.config import TargetConfig
-from wingbeat.model.layers import MLP, Attention, ForwardInputs, Linear, RMSNorm, Rotary, pack, randomise
+from wingbeat.model.layers import MLP, Attention, ForwardInputs, Linear, RMSNorm, Rotary, pack, randomise, to_int8
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,17 @@ class Target(nn.Module):
 
     def pack(self) -> None:
         """Makes products of few tokens quick, where the device can (see `layers.pack`). Only inference works then."""
+        self._untie()
+        pack(self)
+
+    def to_int8(self) -> None:
+        """Rounds all weights but the embeddings (see `layers.to_int8`). Only inference works then."""
+        self._untie()
+        to_int8(self)
+
+    def _untie(self) -> None:
+        """Gives the output matrix a `Linear` of its own, so that it can be changed and the embeddings stay."""
         if self.lm_head is None:
             with torch.device("meta"):
                 self.lm_head = Linear(self.config.hidden_size, self.config.vocab_size, bias=False)
             self.lm_head.weight = self.embed_tokens.weight
-        pack(self)

@@ -1,28 +1,37 @@
-/* One forward of a decoder (or draft head) over a few tokens, on the CPU, in bfloat16 with float32 sums.
+/* One forward of a decoder (or draft head) over a few tokens, on the CPU, in bfloat16 with float32 sums; the weights
+ * may be int8 instead.
  *
  * A token's arithmetic does not depend on which other tokens share its forward: every sum runs in the same order
  * whatever the width, so verifying eight tokens gives bit for bit what decoding them one by one gives.
  *
  * Shapes: B rows of N new tokens, M = B * N; H hidden, F intermediate, A query heads, K key/value heads, D head size,
- * L cache columns. Packed weights: [rows / 16][cols / 2][16][2] bfloat16, rows padded to 16 with zeros.
+ * L cache columns. Packed weights: [rows / 16][cols / 2][16][2] bfloat16, rows padded to 16 with zeros. Packed int8
+ * weights (see int8.py), for each 16 rows: bfloat16 scales [groups][16], padded to 64 bytes, then the weights plus 128,
+ * [groups][GROUP / 4][16][4] bytes.
  */
 #include <math.h>
 #include <omp.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
-#ifdef __AVX512BF16__
+#if defined __AVX512BF16__ || defined __AVX512VNNI__
 #include <immintrin.h>
 #endif
 
 typedef uint16_t bf16;
 typedef float lanes __attribute__((vector_size(64), aligned(4)));
-typedef uint32_t pairs __attribute__((vector_size(64), aligned(4))); /* 16 outputs, two weights each */
+typedef int32_t wholes __attribute__((vector_size(64), aligned(4)));
+typedef uint32_t pairs __attribute__((vector_size(64), aligned(4))); /* 16 outputs, two weights (or four bytes) each */
 typedef uint16_t halves __attribute__((vector_size(32), aligned(2)));
 
 #define MAX_HEAD_DIM 256
 #define QUERIES 24 /* that attention takes at once */
+#define GROUP 64 /* inputs that share a scale in int8 */
 
-typedef struct { const bf16 *weight; const float *bias; int64_t rows, cols; } Linear;
+typedef struct { const void *weight; const float *bias; int64_t rows, cols, is_int8; } Linear;
+
+/* A token's inputs for one group of int8 weights: `start` takes back what the 128 in every weight adds. */
+typedef struct { int8_t input[GROUP]; float scale; int32_t start; } Group;
 
 typedef struct {
     Linear qkv, o, gate, up, down;
@@ -48,7 +57,12 @@ typedef struct {
     int64_t num_taps;
 } Block;
 
-typedef struct { bf16 *joined, *query, *attended, *active; float *qkv, *scores; int32_t *columns; } Scratch;
+typedef struct {
+    bf16 *joined, *query, *attended, *active;
+    float *qkv, *scores;
+    int32_t *columns;
+    Group *rounded;
+} Scratch;
 
 static inline float widen(bf16 value) {
     union { uint32_t bits; float value; } u = {(uint32_t)value << 16};
@@ -87,12 +101,12 @@ static inline lanes multiply_add(lanes acc, pairs weight, uint32_t input) {
 }
 
 /* `blocks` blocks of 16 outputs for `width` tokens, both constants in every call: out[token][block * 16 + output].
- * Meanwhile as many weights from `ahead` on come into the cache, so that memory and arithmetic work at the same time. */
+ * Meanwhile as many of the weights that follow come into the cache, so that memory and arithmetic work together. */
 static inline __attribute__((always_inline)) void tile(const Linear *m, int64_t block, const bf16 *x, float out[8][64],
-                                                       const pairs *ahead, const int blocks, const int width) {
+                                                       const int blocks, const int width) {
     lanes acc[4][8];
     const int64_t steps = m->cols / 2;
-    const pairs *weight = (const pairs *)m->weight + block * steps;
+    const pairs *weight = (const pairs *)m->weight + block * steps, *ahead = weight + blocks * steps;
     for (int b = 0; b < blocks; b++)
         for (int n = 0; n < width; n++) acc[b][n] = (lanes){0};
     for (int64_t k = 0; k < steps; k++) {
@@ -111,30 +125,125 @@ static inline __attribute__((always_inline)) void tile(const Linear *m, int64_t 
         for (int n = 0; n < width; n++) memcpy(&out[n][16 * b], &acc[b][n], 64);
 }
 
-#define WIDTHS(blocks) \
-    switch (width) { \
-        case 1: tile(m, block, x, out, ahead, blocks, 1); return; case 2: tile(m, block, x, out, ahead, blocks, 2); return; \
-        case 3: tile(m, block, x, out, ahead, blocks, 3); return; case 4: tile(m, block, x, out, ahead, blocks, 4); return; \
-        case 5: tile(m, block, x, out, ahead, blocks, 5); return; case 6: tile(m, block, x, out, ahead, blocks, 6); return; \
-        case 7: tile(m, block, x, out, ahead, blocks, 7); return; default: tile(m, block, x, out, ahead, blocks, 8); return; \
+/* acc += weights plus 128 (16 outputs, four inputs) times one token's four inputs */
+static inline wholes multiply_add_int8(wholes acc, pairs weight, uint32_t input) {
+#ifdef __AVX512VNNI__
+    return (wholes)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)weight, _mm512_set1_epi32((int)input));
+#else
+    for (int i = 0; i < 32; i += 8) acc += (wholes)(weight >> i & 255) * (int8_t)(input >> i);
+    return acc;
+#endif
+}
+
+static int64_t groups_of(int64_t cols) { return (cols + GROUP - 1) / GROUP; }
+
+/* As `tile`, with int8 weights: whole numbers are summed within a group, floats over the groups. */
+static inline __attribute__((always_inline)) void tile_int8(const Linear *m, int64_t block, const Group *x,
+                                                            float out[8][64], const int blocks, const int width) {
+    lanes sums[4][8];
+    const int64_t groups = groups_of(m->cols), lines = (groups + 1) / 2 + groups * (GROUP / 4); /* of 64 bytes, a block */
+    const pairs *begin = (const pairs *)m->weight + block * lines, *weight = begin + (groups + 1) / 2;
+    const pairs *ahead = begin + blocks * lines;
+    for (int b = 0; b < blocks; b++)
+        for (int n = 0; n < width; n++) sums[b][n] = (lanes){0};
+    for (int64_t g = 0; g < groups; g++, weight += GROUP / 4) {
+        wholes acc[4][8];
+        for (int b = 0; b < blocks; b++)
+            for (int n = 0; n < width; n++) acc[b][n] = (wholes){0} + x[n * groups + g].start;
+        for (int64_t k = 0; k < GROUP / 4; k++) {
+            uint32_t input[8];
+#pragma GCC unroll 8
+            for (int n = 0; n < width; n++) memcpy(&input[n], x[n * groups + g].input + 4 * k, 4);
+#pragma GCC unroll 4
+            for (int b = 0; b < blocks; b++) {
+                pairs w = weight[b * lines + k];
+                __builtin_prefetch(ahead++, 0, 2);
+#pragma GCC unroll 8
+                for (int n = 0; n < width; n++) acc[b][n] = multiply_add_int8(acc[b][n], w, input[n]);
+            }
+        }
+#pragma GCC unroll 4
+        for (int b = 0; b < blocks; b++) {
+            halves half;
+            memcpy(&half, (const char *)(begin + b * lines) + 32 * g, 32);
+            lanes scale = (lanes)(__builtin_convertvector(half, pairs) << 16);
+            __builtin_prefetch(ahead++, 0, 2);
+#pragma GCC unroll 8
+            for (int n = 0; n < width; n++)
+                sums[b][n] += __builtin_convertvector(acc[b][n], lanes) * (scale * x[n * groups + g].scale);
+        }
+    }
+    for (int b = 0; b < blocks; b++)
+        for (int n = 0; n < width; n++) memcpy(&out[n][16 * b], &sums[b][n], 64);
+}
+
+#define WIDTHS(name, kind, blocks) \
+    static void name(const Linear *m, int64_t block, const void *x, float out[8][64], int width) { \
+        switch (width) { \
+            case 1: kind(m, block, x, out, blocks, 1); return; case 2: kind(m, block, x, out, blocks, 2); return; \
+            case 3: kind(m, block, x, out, blocks, 3); return; case 4: kind(m, block, x, out, blocks, 4); return; \
+            case 5: kind(m, block, x, out, blocks, 5); return; case 6: kind(m, block, x, out, blocks, 6); return; \
+            case 7: kind(m, block, x, out, blocks, 7); return; default: kind(m, block, x, out, blocks, 8); return; \
+        } \
     }
 
-static void tile_4(const Linear *m, int64_t block, const bf16 *x, float out[8][64], const pairs *ahead, int width) { WIDTHS(4) }
-static void tile_2(const Linear *m, int64_t block, const bf16 *x, float out[8][64], const pairs *ahead, int width) { WIDTHS(2) }
-static void tile_1(const Linear *m, int64_t block, const bf16 *x, float out[8][64], const pairs *ahead, int width) { WIDTHS(1) }
+WIDTHS(tile_1, tile, 1)
+WIDTHS(tile_2, tile, 2)
+WIDTHS(tile_4, tile, 4)
+WIDTHS(tile_int8_1, tile_int8, 1)
+WIDTHS(tile_int8_2, tile_int8, 2)
+WIDTHS(tile_int8_4, tile_int8, 4)
+
+static void (*const TILES[2][3])(const Linear *, int64_t, const void *, float[8][64], int) = {
+    {tile_1, tile_2, tile_4}, {tile_int8_1, tile_int8_2, tile_int8_4}};
 
 /* A tile of up to 8 tokens: as many blocks at once as leave their sums in registers. Returns the blocks done. */
-static int any_tile(const Linear *m, int64_t block, int64_t left, const bf16 *x, float out[8][64], int width) {
-    const int blocks = left >= 4 && width <= 4 ? 4 : left >= 2 ? 2 : 1;
-    const pairs *ahead = (const pairs *)m->weight + (block + blocks) * (m->cols / 2);
-    if (blocks == 4) tile_4(m, block, x, out, ahead, width);
-    if (blocks == 2) tile_2(m, block, x, out, ahead, width);
-    if (blocks == 1) tile_1(m, block, x, out, ahead, width);
+static int any_tile(const Linear *m, int64_t block, int64_t left, const void *x, float out[8][64], int width) {
+    const int most = m->is_int8 ? 8 / width : width <= 4 ? 4 : 2;
+    const int blocks = left >= 4 && most >= 4 ? 4 : left >= 2 && most >= 2 ? 2 : 1;
+    TILES[m->is_int8][blocks / 2](m, block, x, out, width);
     return blocks;
 }
 
+/* Blocks that tiles of every width do at once; all tiles of a group must do the same. */
+static int64_t blocks_at_any_width(const Linear *m) { return m->is_int8 ? 1 : 2; }
+
+static void round_group(const bf16 *x, int64_t size, Group *to) {
+    float values[GROUP] = {0}, most = 0;
+    int32_t sum = 0;
+    for (int64_t i = 0; i < size; i++) values[i] = widen(x[i]);
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 0; i < GROUP; i++) most = fabsf(values[i]) > most ? fabsf(values[i]) : most;
+    const float inverse = most > 0 ? 127 / most : 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < GROUP; i++) {
+        int32_t rounded = (int32_t)rintf(values[i] * inverse);
+        to->input[i] = (int8_t)rounded, sum += rounded;
+    }
+    to->scale = most / 127, to->start = -128 * sum;
+}
+
+/* x[M][cols] as the weights take it: as it is, or rounded into `room`. All threads call it and share the work. */
+static const void *prepare(const Linear *m, const bf16 *x, int64_t M, Group *room) {
+    if (!m->is_int8) return x;
+    int64_t first, last, groups = groups_of(m->cols);
+    share(M * groups, &first, &last);
+    for (int64_t unit = first; unit < last; unit++) {
+        int64_t begin = unit % groups * GROUP, left = m->cols - begin;
+        round_group(x + unit / groups * m->cols + begin, left < GROUP ? left : GROUP, room + unit);
+    }
+#pragma omp barrier
+    return room;
+}
+
+static const void *token_of(const Linear *m, const void *prepared, int64_t token) {
+    if (m->is_int8) return (const Group *)prepared + token * groups_of(m->cols);
+    return (const bf16 *)prepared + token * m->cols;
+}
+
 /* out[M][rows] = x[M][cols] times the weights, plus the bias; added to what is there if `add`. This thread's share. */
-static void multiply(const Linear *m, const bf16 *x, int64_t M, float *out, int add) {
+static void multiply(const Linear *m, const bf16 *x, int64_t M, float *out, int add, Group *room) {
+    const void *inputs = prepare(m, x, M, room);
     int64_t first, last, done;
     share((m->rows + 15) / 16, &first, &last);
     float buffer[8][64] __attribute__((aligned(64)));
@@ -143,8 +252,8 @@ static void multiply(const Linear *m, const bf16 *x, int64_t M, float *out, int 
         for (int64_t token = 0; token < M; token += 8) {
             int width = M - token < 8 ? (int)(M - token) : 8;
             int64_t left = last - block;
-            if (M > 8 && left > 2) left = 2; /* all tiles of a group must do the same blocks */
-            done = any_tile(m, block, left, x + token * m->cols, buffer, width);
+            if (M > 8 && left > blocks_at_any_width(m)) left = blocks_at_any_width(m);
+            done = any_tile(m, block, left, token_of(m, inputs, token), buffer, width);
             int64_t size = m->rows - 16 * block < 16 * done ? m->rows - 16 * block : 16 * done;
             for (int n = 0; n < width; n++) {
                 float *to = out + (token + n) * m->rows + 16 * block;
@@ -158,17 +267,19 @@ static void multiply(const Linear *m, const bf16 *x, int64_t M, float *out, int 
 }
 
 /* act[M][F] = silu(gate x) * (up x). This thread's share. */
-static void activate(const Layer *layer, const bf16 *x, int64_t M, bf16 *active) {
-    int64_t first, last, done, F = layer->gate.rows;
+static void activate(const Layer *layer, const bf16 *x, int64_t M, bf16 *active, Group *room) {
+    const void *inputs = prepare(&layer->gate, x, M, room);
+    int64_t first, last, done, F = layer->gate.rows, most = M > 8 ? blocks_at_any_width(&layer->gate) : 2;
     share((F + 15) / 16, &first, &last);
     float gate[8][64] __attribute__((aligned(64))), up[8][64] __attribute__((aligned(64)));
     for (int64_t block = first; block < last; block += done) {
         done = 1;
         for (int64_t token = 0; token < M; token += 8) {
             int width = M - token < 8 ? (int)(M - token) : 8;
-            int64_t left = last - block < 2 ? last - block : 2;
-            done = any_tile(&layer->gate, block, left, x + token * layer->gate.cols, gate, width);
-            any_tile(&layer->up, block, left, x + token * layer->up.cols, up, width);
+            int64_t left = last - block < most ? last - block : most;
+            const void *input = token_of(&layer->gate, inputs, token);
+            done = any_tile(&layer->gate, block, left, input, gate, width);
+            any_tile(&layer->up, block, left, input, up, width);
             int64_t size = F - 16 * block < 16 * done ? F - 16 * block : 16 * done;
             for (int n = 0; n < width; n++) {
                 bf16 *to = active + (token + n) * F + 16 * block;
@@ -380,19 +491,19 @@ static void layer_forward(const Model *model, const Layer *layer, const Block *b
     if (!model->is_head)
         for (int64_t m = first; m < last; m++) norm(x + m * H, layer->input_norm, H, model->eps, s->joined + m * H);
 #pragma omp barrier
-    multiply(&layer->qkv, s->joined, M, s->qkv, 0);
+    multiply(&layer->qkv, s->joined, M, s->qkv, 0, s->rounded);
 #pragma omp barrier
     place(model, layer, b, index, s);
 #pragma omp barrier
     attend(model, b, index, s);
 #pragma omp barrier
-    multiply(&layer->o, s->attended, M, x, 1);
+    multiply(&layer->o, s->attended, M, x, 1, s->rounded);
 #pragma omp barrier
     for (int64_t m = first; m < last; m++) norm(x + m * H, layer->post_norm, H, model->eps, s->joined + m * H);
 #pragma omp barrier
-    activate(layer, s->joined, M, s->active);
+    activate(layer, s->joined, M, s->active, s->rounded);
 #pragma omp barrier
-    multiply(&layer->down, s->active, M, x, 1);
+    multiply(&layer->down, s->active, M, x, 1, s->rounded);
 #pragma omp barrier
 }
 
@@ -433,12 +544,15 @@ static int64_t take(char **memory, int64_t bytes) {
 /* Lays the scratch out from `memory` (or only counts, if null); returns its bytes. */
 static int64_t lay_out(const Model *m, int64_t M, int64_t L, char *memory, Scratch *s) {
     const int64_t D = m->head_dim, wide = (m->heads + 2 * m->kv_heads) * D, inputs = m->is_head ? 2 : 1;
+    int64_t most = inputs * m->hidden > m->heads * D ? inputs * m->hidden : m->heads * D;
+    most = m->inter > most ? m->inter : most;
     char *at = memory;
     int64_t bytes = 0;
 #define TAKE(field, size) s->field = (void *)at, bytes += take(&at, (size) * (int64_t)sizeof *s->field)
     TAKE(joined, M * inputs * m->hidden), TAKE(query, M * m->heads * D), TAKE(attended, M * m->heads * D);
     TAKE(active, M * m->inter), TAKE(qkv, M * (wide > m->hidden ? wide : m->hidden));
     TAKE(scores, m->threads * QUERIES * (L + 64)), TAKE(columns, m->threads * L);
+    TAKE(rounded, M * groups_of(most));
     return bytes;
 }
 
@@ -469,8 +583,10 @@ void forward(const Model *model, const Block *b, float *x, bf16 *taps, bf16 *nor
 
 /* out [M][rows] = x [M][cols] times the weights. */
 void project(const Linear *linear, const bf16 *x, int64_t M, float *out, int64_t threads) {
+    Group *room = linear->is_int8 ? malloc(M * groups_of(linear->cols) * sizeof *room) : 0;
 #pragma omp parallel num_threads(threads)
-    multiply(linear, x, M, out, 0);
+    multiply(linear, x, M, out, 0, room);
+    free(room);
 }
 
 /* The most probable word of each row and its log-probability. logits [B][size]. */

@@ -14,6 +14,7 @@ from wingbeat.errors import UnsupportedError
 from wingbeat.model.attention import KV
 from wingbeat.model.config import HeadConfig, TargetConfig
 from wingbeat.model.draft_head import DraftHead
+from wingbeat.model.int8 import packed as packed_int8
 from wingbeat.model.layers import ForwardInputs, RMSNorm, Rotary
 from wingbeat.model.native.build import load
 from wingbeat.model.native.structs import CBlock, CLayer, CLinear, CModel
@@ -23,8 +24,11 @@ SPARE_POSITIONS = 128  # drafted tokens may stand beyond the last position that 
 MAX_HEAD_DIM = 256
 
 
-def to_native(target: Target, head: DraftHead | None) -> tuple[NativeTarget, NativeHead | None]:
-    """Native versions of both. Raises UnsupportedError, saying why, where there can be none."""
+def to_native(target: Target, head: DraftHead | None, int8: bool = False) -> tuple[NativeTarget, NativeHead | None]:
+    """Native versions of both, with weights in bfloat16 or int8; embeddings stay bfloat16.
+
+    Raises UnsupportedError, saying why, where there can be none.
+    """
     if target.device.type != "cpu" or target.dtype != torch.bfloat16:
         raise UnsupportedError(f"native forwards are for bfloat16 on the CPU, not {target.dtype} on {target.device}")
     configs: list[TargetConfig | HeadConfig] = [target.config, head.config] if head else [target.config]
@@ -33,17 +37,17 @@ def to_native(target: Target, head: DraftHead | None) -> tuple[NativeTarget, Nat
         if odd or config.head_dim > MAX_HEAD_DIM or config.head_dim % 16:
             raise UnsupportedError(f"native forwards need even sizes and a head size of 16, 32, ... {MAX_HEAD_DIM}")
     library = load()
-    return NativeTarget(target, library), NativeHead(head, library) if head else None
+    return NativeTarget(target, library, int8), NativeHead(head, library, int8) if head else None
 
 
 class _Native:
     """Packed weights, the C structures that point at them, and calls of the library."""
 
-    def __init__(self, library: ctypes.CDLL, config: TargetConfig | HeadConfig, embedding: nn.Embedding) -> None:
-        self.library, self.config, self.embed_tokens = library, config, embedding
-        self.device, self.dtype = embedding.weight.device, embedding.weight.dtype
+    def __init__(self, library: ctypes.CDLL, model: Target | DraftHead, int8: bool) -> None:
+        self.library, self.config, self.int8 = library, model.config, int8
+        self.embed_tokens, self.device, self.dtype = model.embed_tokens, model.device, model.dtype
         self.threads = torch.get_num_threads()
-        self._kept: list[Any] = [embedding]  # what C points at must outlive this object's calls
+        self._kept: list[Any] = [model.embed_tokens]  # what C points at must outlive this object's calls
         self._scratch = torch.empty(0, dtype=torch.uint8)
 
     def _pointer(self, tensor: Tensor) -> int:
@@ -57,11 +61,14 @@ class _Native:
     def _linear(self, weight: Tensor, bias: Tensor | None = None) -> CLinear:
         """weight [rows, cols], packed."""
         rows, cols = weight.shape
-        weight = weight.detach().contiguous()
-        packed = torch.empty((rows + 15) // 16 * 16 * cols, dtype=torch.bfloat16)
-        self.library.pack(weight.data_ptr(), packed.data_ptr(), rows, cols)
         floats = None if bias is None else self._pointer(bias.detach().float())
-        return CLinear(self._pointer(packed), floats, rows, cols)
+        if self.int8:
+            packed = packed_int8(weight)
+        else:
+            weight = weight.detach().contiguous()
+            packed = torch.empty((rows + 15) // 16 * 16 * cols, dtype=torch.bfloat16)
+            self.library.pack(weight.data_ptr(), packed.data_ptr(), rows, cols)
+        return CLinear(self._pointer(packed), floats, rows, cols, self.int8)
 
     def _layer(self, layer: Layer | DraftHead) -> CLayer:
         attention, mlp = layer.self_attn, layer.mlp
@@ -130,8 +137,8 @@ class NativeTarget(_Native):
 
     config: TargetConfig
 
-    def __init__(self, target: Target, library: ctypes.CDLL) -> None:
-        super().__init__(library, target.config, target.embed_tokens)
+    def __init__(self, target: Target, library: ctypes.CDLL, int8: bool = False) -> None:
+        super().__init__(library, target, int8)
         layers = [self._layer(layer) for layer in target.layers]  # type: ignore[arg-type]
         self._output = self._linear(target.output_weight)
         self._build(layers, target.rotary, target.norm, None)
@@ -153,8 +160,8 @@ class NativeHead(_Native):
 
     config: HeadConfig
 
-    def __init__(self, head: DraftHead, library: ctypes.CDLL) -> None:
-        super().__init__(library, head.config, head.embed_tokens)
+    def __init__(self, head: DraftHead, library: ctypes.CDLL, int8: bool = False) -> None:
+        super().__init__(library, head, int8)
         self._head = head
         self.draft_to_target = head.draft_to_target
         self._fc, self._output = self._linear(head.fc.weight), self._linear(head.lm_head.weight)

@@ -11,9 +11,9 @@ def _fields(kind: Any, names: str) -> list[tuple[str, Any]]:
 
 
 class CLinear(Structure):
-    """weight: packed; bias: may be null."""
+    """weight: packed, in bfloat16 or int8; bias: may be null."""
 
-    _fields_ = _fields(c_void_p, "weight bias") + _fields(c_int64, "rows cols")
+    _fields_ = _fields(c_void_p, "weight bias") + _fields(c_int64, "rows cols is_int8")
 
 
 class CLayer(Structure):

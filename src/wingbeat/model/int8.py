@@ -1,0 +1,58 @@
+"""Weights rounded to int8: groups of 64 inputs share a scale; inputs are rounded likewise when they are multiplied.
+
+A product of such weights and inputs is a product of whole numbers within each group, which processors are quick at.
+Both layouts come from `rounded`: the one that `forward.c` reads, and the values that PyTorch multiplies.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+GROUP = 64
+MOST = 127
+
+
+def rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """weight [rows, cols] -> numbers [rows, groups, GROUP] int8 and scales [rows, groups] bfloat16.
+
+    weight = numbers * scales; the last group is filled up with zeros.
+    """
+    groups = _in_groups(weight)
+    scales = (groups.abs().amax(-1) / MOST).bfloat16()
+    numbers = _divided(groups, scales.float()[..., None]).round_().clamp_(-MOST, MOST)
+    return numbers.to(torch.int8), scales
+
+
+def round_weight(weight: Tensor) -> Tensor:
+    """What int8 leaves of a weight [rows, cols], in its own type."""
+    numbers, scales = rounded(weight)
+    return (numbers * scales.float()[..., None]).flatten(1)[:, : weight.shape[1]].to(weight.dtype)
+
+
+def round_inputs(x: Tensor) -> Tensor:
+    """What int8 leaves of inputs [..., cols], in their own type."""
+    groups = _in_groups(x)
+    scales = groups.abs().amax(-1, keepdim=True) / MOST
+    return (_divided(groups, scales).round_() * scales).flatten(-2)[..., : x.shape[-1]].to(x.dtype)
+
+
+def packed(weight: Tensor) -> Tensor:
+    """weight [rows, cols] as `forward.c` reads it, [rows / 16, bytes] uint8, rows filled up with zeros."""
+    numbers, scales = rounded(F.pad(weight, (0, 0, 0, -len(weight) % 16)))
+    by_block = scales.unflatten(0, (-1, 16)).transpose(1, 2)  # [blocks, groups, 16]
+    by_block = F.pad(by_block.flatten(1), (0, scales.shape[1] % 2 * 16))
+    fours = numbers.unflatten(0, (-1, 16)).unflatten(-1, (-1, 4)).permute(0, 2, 3, 1, 4)
+    biased = fours.flatten(1).view(torch.uint8) ^ 128  # adds 128
+    return torch.cat((by_block.view(torch.uint8), biased), dim=1)
+
+
+def _in_groups(x: Tensor) -> Tensor:
+    """x [..., cols] -> [..., groups, GROUP] float32, filled up with zeros."""
+    return F.pad(x.detach().float(), (0, -x.shape[-1] % GROUP)).unflatten(-1, (-1, GROUP))
+
+
+def _divided(x: Tensor, scales: Tensor) -> Tensor:
+    """x / scales; 0 where a scale is 0."""
+    return torch.where(scales > 0, x / scales, 0)

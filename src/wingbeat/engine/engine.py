@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 
 from wingbeat.engine.drafters.base import Drafter
+from wingbeat.engine.graphs import Runner, round_width
 from wingbeat.engine.kv_cache import KVCache
 from wingbeat.engine.observe import CycleFacts, Observer, Unobserved
 from wingbeat.engine.request import Request
 from wingbeat.engine.scheduler import Scheduler
-from wingbeat.engine.settings import Limits
+from wingbeat.engine.policy import FixedPolicy, Policy
+from wingbeat.engine.settings import Budget, Limits
 from wingbeat.engine.steps import Step
 from wingbeat.engine.tree import Tree
 from wingbeat.engine.verify import Verdict, verify
@@ -26,28 +28,36 @@ from wingbeat.model.target import Target
 
 @dataclass(frozen=True)
 class Batch:
-    """The running requests in row order, their last committed tokens [B] and cache lengths [B]."""
+    """The running requests in row order, their last committed tokens [B], cache lengths [B], and how much to draft."""
 
     requests: tuple[Request, ...]
     roots: Tensor
     starts: Tensor
     contexts: tuple[int, ...]
+    budget: Budget
 
 
 class Engine:
     """A target, a drafter and the requests that run on them.
 
-    context: prompt and output tokens that one request may hold together. Not safe for use from several threads.
+    context: prompt and output tokens that one request may hold together. policy: how much to draft; by default as much as
+    the drafter can. Not safe for use from several threads.
     """
 
-    def __init__(self, target: Target | NativeTarget, drafter: Drafter, limits: Limits, context: int) -> None:
+    def __init__(
+        self, target: Target | NativeTarget, drafter: Drafter, limits: Limits, context: int,
+        policy: Policy | None = None,
+    ) -> None:
         config = target.config
         self.target, self.drafter, self.limits, self.context = target, drafter, limits, context
-        self.step_forward = Step(target, drafter.taps)
         self.scheduler = Scheduler(limits.max_batch)
-        shape = (limits.max_batch, config.num_kv_heads, context + drafter.num_nodes, config.head_dim)
-        self.cache = KVCache(config.num_layers, shape, target.embed_tokens.weight)
+        runner = Runner.of(target.device, limits.max_batch, limits.eager)
+        columns = context + round_width(drafter.num_nodes + 1)
+        shape = (limits.max_batch, config.num_kv_heads, columns, config.head_dim)
+        self.cache = KVCache(config.num_layers, shape, target.embed_tokens.weight, runner.captures)
+        self.step_forward = Step(target, drafter.taps, self.cache, runner)
         self.observer: Observer = Unobserved()
+        self.policy: Policy = policy or FixedPolicy(drafter.steps)
 
     @property
     def has_work(self) -> bool:
@@ -85,15 +95,20 @@ class Engine:
         return self._commit(batch, tree, verdict, taps)
 
     def _plan(self) -> Batch:
+        """Admits who waits, and decides how much to draft."""
+        joined = False
         for row, request in self.scheduler.admit():
             with self.observer.phase("prefill"):
                 self._prefill(row, request)
+                joined = True
         running = tuple(self.scheduler.running)
+        contexts = tuple(self.cache.lengths[: len(running)])
         return Batch(
             requests=running,
             roots=torch.tensor([request.history[-1] for request in running], device=self.target.device),
             starts=self.cache.starts(0, len(running)),
-            contexts=tuple(self.cache.lengths[: len(running)]),
+            contexts=contexts,
+            budget=self.policy.plan(len(running), sum(contexts) // len(running), joined),
         )
 
     def _prefill(self, row: int, request: Request) -> None:
@@ -113,7 +128,8 @@ class Engine:
 
     def _draft(self, batch: Batch) -> Tree:
         with self.observer.phase("draft"):
-            return self.drafter.propose(batch.roots)
+            budget = batch.budget
+            return self.drafter.propose(batch.roots, budget) if budget.steps else Tree.root_only(batch.roots)
 
     def _verify(self, batch: Batch, tree: Tree) -> tuple[Verdict, Tensor]:
         """The target at every node, and what it accepts. Returns the taps [B, N, T] beside the verdict."""
@@ -121,7 +137,7 @@ class Engine:
             length = self.cache.reach(0, len(batch.requests), tree.width)
             mask = block_mask(batch.starts, tree.ancestors, length)
             inputs = ForwardInputs(tree.tokens, batch.starts[:, None] + tree.depths, batch.starts, mask)
-            logits, taps = self.step_forward(inputs, self.cache.rows(0, len(batch.requests)))
+            logits, taps = self.step_forward(inputs)
         with self.observer.phase("accept"):
             params = [request.params for request in batch.requests]
             return verify(logits, tree, params, self._uniforms(batch, tree)), taps
@@ -162,14 +178,16 @@ class Engine:
         self.drafter.forget(row, last)
 
     def _report(self, batch: Batch, tree: Tree, counts: Sequence[int], taken: Sequence[int]) -> None:
-        self.observer.cycle(
-            CycleFacts(
-                batch=len(batch.requests),
-                contexts=batch.contexts,
-                drafted=tuple(tree.valid.sum(1).sub(1).tolist()),
-                accepted=tuple(count - 1 for count in counts),
-                committed=tuple(taken),
-                width=tree.width,
-                path=self.step_forward.path,
-            )
+        facts = CycleFacts(
+            batch=len(batch.requests),
+            contexts=batch.contexts,
+            drafted=tuple(tree.valid.sum(1).sub(1).tolist()),
+            accepted=tuple(count - 1 for count in counts),
+            committed=tuple(taken),
+            width=tree.width,
+            path=self.step_forward.path,
+            expected=() if tree.chances is None else tuple(tree.chances.sum(1).tolist()),
+            reason=batch.budget.reason,
         )
+        self.policy.learn(facts)
+        self.observer.cycle(facts)

@@ -17,19 +17,21 @@ from wingbeat.engine.drafters.none import NoDrafter
 from wingbeat.engine.engine import Engine
 from wingbeat.engine.kv_cache import KVCache
 from wingbeat.engine.observe import Observer, Unobserved
+from wingbeat.engine.policy import AutoPolicy
 from wingbeat.engine.request import Completion, Request, SamplingParams
 from wingbeat.engine.settings import DraftSettings, Limits
 from wingbeat.engine.tokenizer import Prompt, Tokenizer
 from wingbeat.errors import UnsupportedError, UsageError
 from wingbeat.model.attention import causal_mask
 from wingbeat.model.draft_head import DraftHead
-from wingbeat.model.layers import ForwardInputs, pack
+from wingbeat.model.layers import ForwardInputs, pack, to_int8
 from wingbeat.model.native import NativeHead, NativeTarget, to_native
 from wingbeat.model.target import Target
 from wingbeat.model.weights import load_head, load_target, locate_model
 
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32, "float16": torch.float16}
 DEFAULT_CONTEXT = 4096
+MOST_STEPS = 6  # that are drafted by default; how many of them is decided each cycle
 SHIPPED_HEAD = Path(__file__).parents[1] / "heads" / "smollm2-135m-instruct"
 
 
@@ -37,9 +39,10 @@ class LLM:
     """Generates text with a target and, if it helps, a drafter.
 
     model: Hugging Face directory, hub id or .gguf file; None is the default model. head: an EAGLE-3 checkpoint;
-    None is the head shipped for the default model, if there is one. draft: how to draft; None is EAGLE-3 with a
-    chain of 2 where there is a head, else n-gram. dtype: bfloat16, float32 or float16. `requested` and `effective`
-    say what was asked for and what came of it. Raises the errors of `wingbeat.errors`.
+    None is the head shipped for the default model, if there is one. draft: how to draft; None is as much as pays, with EAGLE-3
+    where there is a head, else n-gram. dtype: bfloat16, float32 or float16. weights:
+    "int8" rounds them, None leaves them in dtype. `requested` and `effective` say what was asked for and what came of
+    it. Raises the errors of `wingbeat.errors`.
     """
 
     def __init__(
@@ -49,24 +52,29 @@ class LLM:
         head: str | None = None,
         draft: DraftSettings | None = None,
         dtype: str = "bfloat16",
+        weights: str | None = None,
         device: str = "cpu",
         limits: Limits = Limits(),
     ) -> None:
         if dtype not in DTYPES:
             raise UsageError(f"unknown dtype {dtype!r}; known: {', '.join(DTYPES)}")
+        if weights not in (None, "int8", dtype):
+            raise UsageError(f"weights cannot be {weights} where dtype is {dtype}; choose int8 or {dtype}")
         self.requested = {
-            "model": model, "head": head, "draft": draft and asdict(draft), "dtype": dtype, "device": device,
-            "limits": asdict(limits),
+            "model": model, "head": head, "draft": draft and asdict(draft), "dtype": dtype, "weights": weights,
+            "device": device, "limits": asdict(limits),
         }
         path = locate_model(model)
         self.model_path, self.limits = path, limits
         self.head_path = self._find_head(model, head)
         target = load_target(path, DTYPES[dtype], device)
         head_module = load_head(self.head_path, target) if self.head_path else None
-        self.target, self.head, self.eager_because = _quickest(target, head_module)
+        self.target, self.head, self.eager_because = _quickest(target, head_module, weights == "int8")
+        self.weights = f"int8, held as {dtype}" if weights == "int8" and self.eager_because else weights or dtype
         self.tokenizer = Tokenizer(path)
         self.context = self._resolve_context(limits)
-        self.use(draft or (DraftSettings(steps=2) if self.head else DraftSettings(drafter="ngram")))
+        self._policies: dict[DraftSettings, AutoPolicy] = {}  # kept, so that what was learnt is not lost
+        self.use(draft or DraftSettings(drafter="eagle3" if self.head else "ngram", steps=MOST_STEPS, auto=True))
 
     @staticmethod
     def _find_head(model: str | None, head: str | None) -> Path | None:
@@ -86,7 +94,8 @@ class LLM:
         return {
             "model": str(self.model_path), "head": self.head_path and str(self.head_path),
             "draft": asdict(self.draft) | {"nodes": self.engine.drafter.num_nodes},
-            "dtype": str(self.target.dtype).removeprefix("torch."), "device": str(self.target.device),
+            "dtype": str(self.target.dtype).removeprefix("torch."), "weights": self.weights,
+            "device": str(self.target.device),
             "limits": asdict(self.limits) | {"context": self.context}, "path": self.engine.step_forward.path,
             "eager_because": self.eager_because, "threads": torch.get_num_threads(),
         }
@@ -96,7 +105,10 @@ class LLM:
         if draft.drafter == "eagle3" and self.head is None:
             raise UsageError("drafter eagle3 needs a draft head, and none ships for this model; name one with head")
         self.draft = draft
-        self.engine = Engine(self.target, self._make_drafter(draft), self.limits, self.context)
+        drafter = self._make_drafter(draft)
+        if draft.auto and draft not in self._policies:
+            self._policies[draft] = AutoPolicy(draft.steps, drafter.heeds_floor)
+        self.engine = Engine(self.target, drafter, self.limits, self.context, self._policies.get(draft))
 
     def _make_drafter(self, draft: DraftSettings) -> Drafter:
         if draft.drafter == "eagle3" and self.head is not None:
@@ -165,15 +177,20 @@ class LLM:
 
 
 def _quickest(
-    target: Target, head: DraftHead | None
+    target: Target, head: DraftHead | None, int8: bool
 ) -> tuple[Target | NativeTarget, DraftHead | NativeHead | None, str | None]:
     """Target and head in the quickest form that this device has, and why that is eager if it is."""
     try:
-        return *to_native(target, head), None
+        return *to_native(target, head, int8), None
     except UnsupportedError as error:
-        if target.device.type == "cpu" and target.dtype == torch.bfloat16:
-            warnings.warn(f"forwards are eager, and slower: {error}", stacklevel=3)
+        if int8 or (target.device.type == "cpu" and target.dtype == torch.bfloat16):
+            held = f"; int8 weights are held as {target.dtype}" if int8 else ""
+            warnings.warn(f"forwards are eager, and slower: {error}{held}", stacklevel=3)
+        if int8:
+            target.to_int8()
         target.pack()
+        if head and int8:
+            to_int8(head)
         if head:
             pack(head)
         return target, head, str(error)

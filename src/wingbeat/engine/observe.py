@@ -16,6 +16,7 @@ class CycleFacts:
     contexts: tokens in the cache before the cycle. drafted: tokens proposed. accepted: drafted tokens that the
     target agreed with. committed: tokens appended (accepted + 1, fewer where a stop cut them off).
     width: tokens a request that verify looked at. path: which kind of forward verify was ("eager", ...).
+    expected: accepted tokens by the drafter's account (empty: it gives none). reason: of how much was drafted.
     """
 
     batch: int
@@ -25,6 +26,8 @@ class CycleFacts:
     committed: tuple[int, ...]
     width: int
     path: str
+    expected: tuple[float, ...] = ()
+    reason: str = ""
 
 
 class Observer(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from wingbeat.errors import UsageError
@@ -16,13 +17,15 @@ class DraftSettings:
 
     steps: tokens drafted one after the other (depth of the tree). topk: branches a node; 1 is a chain, more a
     dynamic tree (EAGLE-2). nodes: drafted tokens that verify looks at besides the root, so verify's width is
-    nodes + 1; by default `steps` for a chain, 3 * steps for a tree.
+    nodes + 1; by default `steps` for a chain, 3 * steps for a tree. auto: draft as much as pays, up to this, and
+    nothing while it does not.
     """
 
     drafter: str = "eagle3"
     steps: int = 4
     topk: int = 1
     nodes: int | None = None
+    auto: bool = False
 
     def __post_init__(self) -> None:
         if self.drafter not in DRAFTERS:
@@ -42,14 +45,26 @@ class DraftSettings:
         return min(wanted, pool)
 
 
+@dataclass(frozen=True)
+class Budget:
+    """How much a cycle may draft: at most `steps` tokens one after the other (0: nothing), and none that is less
+    probable than exp(floor) by the drafter's own account. reason: why, for the record."""
+
+    steps: int
+    floor: float = -math.inf
+    reason: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """max_batch: requests that run at once. context: prompt and output tokens a request may hold together
-    (None: the model's own limit, at most 4096). prefill_chunk: prompt tokens a forward takes at most."""
+    (None: the model's own limit, at most 4096). prefill_chunk: prompt tokens a forward takes at most. eager: forwards
+    are launched operation by operation even on a GPU, where they are captured otherwise."""
 
     max_batch: int = 4
     context: int | None = None
     prefill_chunk: int = 512
+    eager: bool = False
 
     def __post_init__(self) -> None:
         if self.max_batch < 1 or self.prefill_chunk < 1 or (self.context is not None and self.context < 2):

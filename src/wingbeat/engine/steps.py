@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from wingbeat.engine.graphs import Runner
+from wingbeat.engine.kv_cache import KVCache
 from wingbeat.model.attention import KV
 from wingbeat.model.layers import ForwardInputs
 from wingbeat.model.native import NativeTarget
@@ -13,16 +15,38 @@ from wingbeat.model.target import Target
 
 
 class Step:
-    """`path` names the kind of forward, for records and warnings: "native" (one C call) or "eager" (the reference)."""
+    """A target on a cache, whose first rows it reads and writes.
 
-    def __init__(self, target: Target | NativeTarget, taps: tuple[int, ...]) -> None:
-        self.target, self.taps, self.path = target, taps, target.path
+    `path` names the kind of forward, for records and warnings: "native" (one C call), "graph" (one launch of what was
+    captured) or "eager" (the reference). Outputs of a captured step hold until anything captured runs again.
+    """
+
+    def __init__(
+        self, target: Target | NativeTarget, taps: tuple[int, ...], cache: KVCache, runner: Runner | None = None
+    ) -> None:
+        self.target, self.taps, self.cache = target, taps, cache
+        self._run = runner or Runner(None, len(cache.lengths))
+
+    @property
+    def path(self) -> str:
+        return self.target.path if self._run.path == "eager" else self._run.path
+
+    @property
+    def because(self) -> str | None:
+        """Why forwards that should be captured are not."""
+        return self._run.because
 
     def prefill(self, inputs: ForwardInputs, caches: Sequence[KV]) -> Tensor:
-        """Fills the caches; returns the taps [B, N, T]."""
+        """Fills the caches; returns the taps [B, N, T]. Never captured: long blocks keep the device busy anyway."""
         return self.target(inputs, caches, self.taps).taps
 
-    def __call__(self, inputs: ForwardInputs, caches: Sequence[KV]) -> tuple[Tensor, Tensor]:
-        """Decode (N = 1) and verify (N > 1): logits [B, N, V] and taps [B, N, T]."""
-        output = self.target(inputs, caches, self.taps)
+    def __call__(self, inputs: ForwardInputs) -> tuple[Tensor, Tensor]:
+        """Decode (N = 1) and verify (N > 1) of rows 0 .. B-1: logits [B, N, V] and taps [B, N, T]."""
+        width = inputs.tokens.shape[1]
+        logits, taps = self._run(self._forward, (inputs.tokens, inputs.positions, inputs.starts, inputs.mask))
+        return logits[:, :width], taps[:, :width]
+
+    def _forward(self, tokens: Tensor, positions: Tensor, starts: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        inputs = ForwardInputs(tokens, positions, starts, mask)
+        output = self.target(inputs, self.cache.rows(0, len(tokens)), self.taps)
         return self.target.logits(output.hidden), output.taps

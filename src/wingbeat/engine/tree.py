@@ -16,7 +16,8 @@ from torch import Tensor
 @dataclass(frozen=True)
 class Tree:
     """tokens, parents (-1 for the root), depths: [B, N] int64. ancestors [B, N, N] bool, each node its own too.
-    valid [B, N] bool: False for padding. max_depth bounds depths. is_chain: accepted nodes are 0, 1, 2, ..."""
+    valid [B, N] bool: False for padding. max_depth bounds depths. is_chain: accepted nodes are 0, 1, 2, ...
+    chances [B, N-1]: how probable the drafter holds each drafted node, with all above it (None: it does not say)."""
 
     tokens: Tensor
     parents: Tensor
@@ -25,6 +26,7 @@ class Tree:
     valid: Tensor
     max_depth: int
     is_chain: bool
+    chances: Tensor | None = None
 
     @property
     def width(self) -> int:
@@ -36,8 +38,10 @@ class Tree:
         return cls.chain(roots, roots.new_zeros(len(roots), 0))
 
     @classmethod
-    def chain(cls, roots: Tensor, drafts: Tensor, valid: Tensor | None = None) -> Tree:
-        """roots [B], drafts [B, K] and which of them are real, valid [B, K] (default: all)."""
+    def chain(
+        cls, roots: Tensor, drafts: Tensor, valid: Tensor | None = None, chances: Tensor | None = None
+    ) -> Tree:
+        """roots [B], drafts [B, K], which of them are real, valid [B, K] (default: all), and their chances [B, K]."""
         batch, width = drafts.shape[0], drafts.shape[1] + 1
         nodes = torch.arange(width, device=roots.device)
         valid = torch.ones_like(drafts, dtype=torch.bool) if valid is None else valid
@@ -49,6 +53,7 @@ class Tree:
             valid=torch.cat((torch.ones_like(roots[:, None], dtype=torch.bool), valid), dim=1),
             max_depth=width - 1,
             is_chain=True,
+            chances=chances,
         )
 
     @classmethod

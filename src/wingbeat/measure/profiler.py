@@ -46,7 +46,7 @@ class Grid:
 
         Raises UsageError where a context and the widest forward do not fit together.
         """
-        most = limit - max(widths, default=0)
+        most = limit - -(-max(widths, default=0) // 8) * 8  # captured forwards are as wide as that
         usual = [*(one for one in cls.contexts if 1.5 * one < most), max(1, most)]
         chosen = tuple(sorted(set(usual if contexts is None else contexts)))
         if max(chosen, default=0) > most:
@@ -144,9 +144,11 @@ def _verify_cells(llm: LLM, grid: Grid, eager: bool) -> Iterator[Cell]:
 
     steps = [llm.engine.step_forward]
     if eager and steps[0].path != "eager":
-        reference = load_target(llm.model_path, llm.target.dtype, str(llm.target.device))
-        reference.pack()
-        steps.append(Step(reference, steps[0].taps))
+        reference = llm.target
+        if steps[0].path == reference.path:  # it is the target that is quick, not how it is called
+            reference = load_target(llm.model_path, llm.target.dtype, str(llm.target.device))
+            reference.pack()
+        steps.append(Step(reference, steps[0].taps, llm.engine.cache))
     for step in steps:
         for context in grid.contexts:
             for width in grid.widths:
@@ -165,9 +167,9 @@ def _forward(llm: LLM, step: Step, width: int, context: int) -> Call:
     starts = torch.tensor([context], device=device)
     positions = starts[:, None] + torch.arange(width, device=device)
     tokens = torch.randint(llm.target.config.vocab_size, (1, width), device=device)
-    inputs = ForwardInputs(tokens, positions, starts, causal_mask(starts, width, context + width))
-    caches = llm.engine.cache.rows(0, 1)
-    return lambda: step(inputs, caches)
+    reach = llm.engine.cache.round_reach(context + width)
+    inputs = ForwardInputs(tokens, positions, starts, causal_mask(starts, width, reach))
+    return lambda: step(inputs)
 
 
 def _draft_cells(llm: LLM, grid: Grid, drafts: Sequence[DraftSettings]) -> Iterator[Cell]:
@@ -184,7 +186,7 @@ def _draft_cells(llm: LLM, grid: Grid, drafts: Sequence[DraftSettings]) -> Itera
             for _ in range(settings.steps - 1):
                 cost += draft_step(config, Block(width=settings.topk, context=context), item)
             call = _drafting(llm, settings, context, grid.repeats)
-            yield Cell(DRAFT, llm.target.path, settings.steps, context, settings.topk, cost, call)
+            yield Cell(DRAFT, llm.engine.step_forward.path, settings.steps, context, settings.topk, cost, call)
 
 
 def _drafting(llm: LLM, settings: DraftSettings, context: int, repeats: int) -> Call:
@@ -192,12 +194,13 @@ def _drafting(llm: LLM, settings: DraftSettings, context: int, repeats: int) -> 
     import torch
 
     from wingbeat.engine.drafters.eagle3 import Eagle3Drafter
-    from wingbeat.engine.settings import Limits
+    from wingbeat.engine.settings import Budget, Limits
 
     assert llm.head is not None
     growth = PAIRS * (repeats + 1)
     first = max(1, context - growth)
-    drafter = Eagle3Drafter(llm.head, settings, Limits(max_batch=1), first + growth)
+    limits = Limits(max_batch=1, eager=llm.limits.eager)
+    drafter, budget = Eagle3Drafter(llm.head, settings, limits, first + growth), Budget(settings.steps)
     device = llm.target.device
     tokens = torch.randint(llm.target.config.vocab_size, (1, first), device=device)
     width = len(llm.head.config.taps) * llm.head.config.target_hidden_size
@@ -205,11 +208,11 @@ def _drafting(llm: LLM, settings: DraftSettings, context: int, repeats: int) -> 
     roots = tokens[:, -1]
     drafter.begin(0, ())
     drafter.observe(0, tokens, taps, [first])
-    drafter.propose(roots)
+    drafter.propose(roots, budget)
 
     def draft() -> None:
         drafter.observe(0, tokens[:, -PAIRS:], taps[:, -PAIRS:], [min(PAIRS, first)])
-        drafter.propose(roots)
+        drafter.propose(roots, budget)
 
     return draft
 

@@ -7,15 +7,18 @@ from typing import Protocol
 
 from torch import Tensor
 
+from wingbeat.engine.settings import Budget
 from wingbeat.engine.tree import Tree
 
 
 class Drafter(Protocol):
-    """Rows are those of the target's cache. `taps` are the target's layers it wants to see, `num_nodes` the most
-    tokens it drafts a cycle."""
+    """Rows are those of the target's cache. `taps` are the target's layers it wants to see, `steps` and `num_nodes` the
+    most tokens it drafts a cycle, in depth and in all, `heeds_floor` whether it stops at a budget's floor."""
 
     taps: tuple[int, ...]
+    steps: int
     num_nodes: int
+    heeds_floor: bool
 
     def begin(self, row: int, history: Sequence[int]) -> None:
         """A request starts in `row`. `history` is its live list of tokens, prompt first; only to be read."""
@@ -24,8 +27,8 @@ class Drafter(Protocol):
         """The target has seen more of rows first, first + 1, ...: taps [R, K, T] of counts[r] positions each, and
         tokens [R, K], the token that followed each of these positions."""
 
-    def propose(self, roots: Tensor) -> Tree:
-        """A tree for rows 0 .. B-1 below roots [B], their last committed tokens."""
+    def propose(self, roots: Tensor, budget: Budget) -> Tree:
+        """A tree for rows 0 .. B-1 below roots [B], their last committed tokens: at most budget.steps deep."""
 
     def forget(self, row: int, last: int) -> None:
         """The request of `row` has left; row `last` (the highest, maybe the same) takes its place."""

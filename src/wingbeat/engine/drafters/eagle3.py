@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from wingbeat.engine.drafters.rows import Rows
+from wingbeat.engine.graphs import Runner
 from wingbeat.engine.kv_cache import KVCache
-from wingbeat.engine.settings import DraftSettings, Limits
+from wingbeat.engine.settings import Budget, DraftSettings, Limits
 from wingbeat.engine.tree import Tree
 from wingbeat.model.attention import block_mask, causal_mask
 from wingbeat.model.draft_head import DraftHead
@@ -79,13 +80,20 @@ class Eagle3Drafter:
         config = head.config
         self.taps = config.taps
         self.num_nodes = settings.num_nodes
+        self.heeds_floor = settings.topk == 1 and isinstance(head, NativeHead)
         self.head, self.steps, self.topk = head, settings.steps, settings.topk
         self._tap_width = len(config.taps) * config.target_hidden_size
         self._chunk = limits.prefill_chunk
-        columns = context + settings.steps * settings.topk
+        self._run = Runner.of(head.device, limits.max_batch, limits.eager)
+        columns = context + max(LONG_EXTEND, settings.steps * settings.topk)
         shape = (limits.max_batch, config.num_kv_heads, columns, config.head_dim)
-        self._cache = KVCache(1, shape, head.embed_tokens.weight)
+        self._cache = KVCache(1, shape, head.embed_tokens.weight, self._run.captures)
         self._pending: Rows[_Pending] = Rows()
+
+    @property
+    def path(self) -> str:
+        """The kind of forward, as `Step.path` names it."""
+        return "native" if isinstance(self.head, NativeHead) else self._run.path
 
     def begin(self, row: int, history: Sequence[int]) -> None:
         self._pending.begin(row, _Pending())
@@ -99,7 +107,7 @@ class Eagle3Drafter:
         self._cache.move(last, row)
         self._pending.forget(row, last)
 
-    def propose(self, roots: Tensor) -> Tree:
+    def propose(self, roots: Tensor, budget: Budget) -> Tree:
         batch = len(roots)
         for row in range(batch):
             self._catch_up(row)
@@ -110,14 +118,17 @@ class Eagle3Drafter:
         hidden = self._extend(0, batch, counts)
         ends = torch.tensor(counts, device=roots.device).clamp(min=1) - 1
         last = hidden[torch.arange(batch, device=roots.device), ends]
-        if self.topk == 1 and isinstance(self.head, NativeHead):
-            tokens, _ = self.head.draft(last, self._cache.starts(0, batch), self._cache.rows(0, batch)[0], self.steps)
-        else:
-            tokens, parents = self._grow(last)
+        if self.heeds_floor and isinstance(self.head, NativeHead):
+            starts, cache = self._cache.starts(0, batch), self._cache.rows(0, batch)[0]
+            tokens, scores = self.head.draft(last, starts, cache, budget.steps, budget.floor)
+            return Tree.chain(roots, tokens, known[:, None].expand_as(tokens), scores.exp())
+        length = self._cache.reach(0, batch, budget.steps * self.topk)
+        inputs = last[:, None], self._cache.starts(0, batch)
+        tokens, parents = self._run(self._grow, inputs, steps=budget.steps, length=length)
         valid = known.to(roots.device)[:, None].expand_as(tokens)
-        return Tree.chain(roots, tokens, valid) if self.topk == 1 else (
-            Tree.grow(roots, tokens, parents, self.steps, valid)
-        )
+        if self.topk == 1:
+            return Tree.chain(roots, tokens, valid)
+        return Tree.grow(roots, tokens, parents, budget.steps, valid)
 
     def _catch_up(self, row: int) -> None:
         """Extends over a long backlog of one row, leaving its last pair for the joint extend."""
@@ -134,25 +145,35 @@ class Eagle3Drafter:
                 tokens[offset, :count], taps[offset, :count] = self._pending[first + offset].take(count)
         starts = self._cache.starts(first, last)
         positions = starts[:, None] + torch.arange(width, device=tokens.device)
-        mask = causal_mask(starts, width, self._cache.reach(first, last, width))
-        inputs = ForwardInputs(tokens, positions, starts, mask)
-        hidden = self.head(inputs, self.head.fuse(taps), self._cache.rows(first, last)[0])
+        length = self._cache.reach(first, last, width)
+        if first == 0 and width <= LONG_EXTEND:
+            (hidden,) = self._run(self._forward, (tokens, taps, starts), length=length)
+        else:
+            (hidden,) = self._forward(tokens, taps, starts, length, first)
         for offset, count in enumerate(counts):
             self._cache.lengths[first + offset] += count
         return hidden
 
-    def _grow(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Drafts below each row's last pair, hidden [B, H]: tokens and parents [B, num_nodes] for `Tree.grow`."""
+    def _forward(self, tokens: Tensor, taps: Tensor, starts: Tensor, length: int, first: int = 0) -> tuple[Tensor]:
+        """The head over pairs (tokens [R, W], taps [R, W, T]) from columns starts [R] on: hidden states [R, W, H]."""
+        rows, width = tokens.shape
+        positions = starts[:, None] + torch.arange(width, device=tokens.device)
+        inputs = ForwardInputs(tokens, positions, starts, causal_mask(starts, width, length))
+        return (self.head(inputs, self.head.fuse(taps), self._cache.rows(first, first + rows)[0]),)
+
+    def _grow(self, hidden: Tensor, starts: Tensor, steps: int, length: int) -> tuple[Tensor, Tensor]:
+        """Drafts below each row's last pair, hidden [B, 1, H]: tokens and parents [B, K] for `Tree.grow`, K <= num_nodes."""
         batch, k, device = len(hidden), self.topk, hidden.device
+        hidden = hidden[:, 0]
         scores, tokens = self._guess(hidden)  # [B, K]
         candidates = _Candidates(tokens, scores, torch.full_like(tokens, -1))
         beams = torch.arange(k, device=device).expand(batch, k)  # the level's nodes among the candidates
         features = hidden[:, None].expand(-1, k, -1)
         seen = torch.zeros(batch, k, 0, dtype=torch.bool, device=device)  # drafted columns a beam descends from
         own = torch.eye(k, dtype=torch.bool, device=device).expand(batch, k, k)
-        for level in range(self.steps - 1):
+        for level in range(steps - 1):
             seen = torch.cat((seen, own), dim=-1)
-            hidden = self._step(level, tokens, self.head.feedback(features), seen)
+            hidden = self._step((starts, level, length), tokens, self.head.feedback(features), seen)
             log_probs, words = self._guess(hidden)  # [B, K, K]
             totals = (scores[..., None] + log_probs).flatten(1)
             pool = candidates.tokens.shape[1]
@@ -162,7 +183,7 @@ class Eagle3Drafter:
             beams, tokens = pool + chosen, words.flatten(1).gather(1, chosen)
             features = hidden.gather(1, parents[..., None].expand_as(hidden))
             seen = seen.gather(1, parents[..., None].expand_as(seen))
-        return candidates.best(self.num_nodes)
+        return candidates.best(min(self.num_nodes, candidates.tokens.shape[1]))
 
     def _guess(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """hidden [..., H] -> log-probabilities and target tokens [..., K] of the head's best next words."""
@@ -170,12 +191,13 @@ class Eagle3Drafter:
         best = log_probs.topk(self.topk, dim=-1)
         return best.values.clamp(max=0), self.head.draft_to_target[best.indices]
 
-    def _step(self, level: int, tokens: Tensor, features: Tensor, seen: Tensor) -> Tensor:
-        """One forward over a level's beams: tokens [B, K], features [B, K, H], seen [B, K, (level+1) * K]."""
-        batch = len(tokens)
-        lengths = self._cache.starts(0, batch)
-        length = self._cache.reach(0, batch, seen.shape[-1])
-        mask = block_mask(lengths, seen, length)
-        positions = (lengths + level)[:, None].expand_as(tokens)
-        inputs = ForwardInputs(tokens, positions, lengths + level * self.topk, mask)
-        return self.head(inputs, features, self._cache.rows(0, batch)[0])
+    def _step(self, at: tuple[Tensor, int, int], tokens: Tensor, features: Tensor, seen: Tensor) -> Tensor:
+        """One forward over a level's beams: tokens [B, K], features [B, K, H], seen [B, K, (level+1) * K].
+
+        at: the columns in use [B], the level, and the columns that attention looks at.
+        """
+        starts, level, length = at
+        mask = block_mask(starts, seen, length)
+        positions = (starts + level)[:, None].expand_as(tokens)
+        inputs = ForwardInputs(tokens, positions, starts + level * self.topk, mask)
+        return self.head(inputs, features, self._cache.rows(0, len(tokens))[0])

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from wingbeat.engine.drafters.rows import Rows
+from wingbeat.engine.settings import Budget
 from wingbeat.engine.tree import Tree
 
 LONGEST, SHORTEST = 4, 2  # tokens that must recur; the longest recurrence wins
@@ -42,9 +43,10 @@ class NgramDrafter:
     """Proposes a chain of up to `steps` tokens."""
 
     taps: tuple[int, ...] = ()
+    heeds_floor = False
 
     def __init__(self, steps: int) -> None:
-        self.num_nodes = steps
+        self.steps = self.num_nodes = steps
         self._rows: Rows[_Index] = Rows()
 
     def begin(self, row: int, history: Sequence[int]) -> None:
@@ -53,8 +55,8 @@ class NgramDrafter:
     def observe(self, first: int, tokens: Tensor, taps: Tensor, counts: Sequence[int]) -> None:
         return None
 
-    def propose(self, roots: Tensor) -> Tree:
-        found = [self._rows[row].lookup(self.num_nodes) for row in range(len(roots))]
+    def propose(self, roots: Tensor, budget: Budget) -> Tree:
+        found = [self._rows[row].lookup(budget.steps) for row in range(len(roots))]
         width = max(map(len, found))
         padded = [list(tokens) + [0] * (width - len(tokens)) for tokens in found]
         lengths = torch.tensor([len(tokens) for tokens in found])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from wingbeat.engine.settings import Budget
 from wingbeat.engine.tree import Tree
 
 
@@ -13,7 +14,8 @@ class NoDrafter:
     """Proposes nothing."""
 
     taps: tuple[int, ...] = ()
-    num_nodes = 0
+    steps = num_nodes = 0
+    heeds_floor = False
 
     def begin(self, row: int, history: Sequence[int]) -> None:
         return None
@@ -21,7 +23,7 @@ class NoDrafter:
     def observe(self, first: int, tokens: Tensor, taps: Tensor, counts: Sequence[int]) -> None:
         return None
 
-    def propose(self, roots: Tensor) -> Tree:
+    def propose(self, roots: Tensor, budget: Budget) -> Tree:
         return Tree.root_only(roots)
 
     def forget(self, row: int, last: int) -> None:

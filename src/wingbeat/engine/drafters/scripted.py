@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 
 from wingbeat.engine.drafters.rows import Rows
+from wingbeat.engine.settings import Budget
 from wingbeat.engine.tree import Tree
 
 Script = Callable[[Sequence[int]], tuple[Sequence[int], Sequence[int]]]
@@ -16,9 +17,10 @@ class ScriptedDrafter:
     """`script(history)` gives (tokens, parents) with parents as node numbers: 0 the root, i + 1 token i."""
 
     taps: tuple[int, ...] = ()
+    heeds_floor = False
 
     def __init__(self, script: Script, num_nodes: int) -> None:
-        self.num_nodes = num_nodes
+        self.steps = self.num_nodes = num_nodes
         self._script = script
         self._rows: Rows[Sequence[int]] = Rows()
 
@@ -28,7 +30,7 @@ class ScriptedDrafter:
     def observe(self, first: int, tokens: Tensor, taps: Tensor, counts: Sequence[int]) -> None:
         return None
 
-    def propose(self, roots: Tensor) -> Tree:
+    def propose(self, roots: Tensor, budget: Budget) -> Tree:
         return Tree.from_lists(roots, [self._script(self._rows[row]) for row in range(len(roots))])
 
     def forget(self, row: int, last: int) -> None:

@@ -82,7 +82,7 @@ def test_devices_that_changed_alike_share_a_line():
     before = {f"gpu.{index}.power.limit": v(700) for index in range(8)}
     after = {**{name: v(350) for name in before}, "gpu.3.power.limit": v(300)}
     text = report.render_difference(taken({}), taken({}), compare(before, after))
-    assert "  gpu.0.power.limit and 6 more alike  700 W -> 350 W (-50.0%)" in text
+    assert "  gpu.0.power.limit and 6 more  700 W -> 350 W (-50.0%)" in text
     assert "  gpu.3.power.limit  700 W -> 300 W (-57.1%)" in text
 
 

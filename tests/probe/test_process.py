@@ -69,7 +69,8 @@ def test_its_children(found):
     assert found["workers.env.NCCL_ALGO"].value == ["Ring", "Tree"]
     assert found["workers.env.VLLM_WORKER"].value == "yes"
     assert "workers.env.NCCL_DEBUG" not in found
-    assert found["workers.env.NCCL_PROTO"].value is None
+    assert found["workers.env.NCCL_PROTO"].state == "not applicable"
+    assert found["workers.environ"].value == 2
 
 
 def test_libraries_that_a_child_has_loaded(found):

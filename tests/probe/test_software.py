@@ -76,6 +76,12 @@ def test_a_patch_that_hides_size_and_time_is_found_by_content(packages):
     assert len(software.patched(Host(), HERE, 5.0).value) == 1
 
 
+def test_files_that_run_at_every_start_are_seen(packages):
+    (packages / "patch.pth").write_text("import patch")
+    found = software.startup(Host(), HERE)
+    assert found == {str(packages / "patch.pth"): hashlib.sha256(b"import patch").hexdigest()[:16]}
+
+
 def test_a_missing_file_is_a_change(packages):
     (packages / "thing.py").unlink()
     assert software.patched(Host(), HERE, 0.0).value == [f"{packages / 'thing.py'} missing"]

@@ -39,11 +39,17 @@ def display_devices(host: Host, vendor: str) -> list[str]:
 def device_probes(host: Host, prefix: str, address: str) -> dict[str, Reading]:
     """The path over the bus and the memory node of one device; address such as 00000000:01:00.0."""
     address = re.sub(r"^0000(?=\w{4}:)", "", address.lower())
-    node = partial(host.text, f"{DEVICES}/{address}/numa_node")
     return {
         f"{prefix}.pcie.path": guarded(partial(path_to, host, address), host),
-        f"{prefix}.numa": guarded(lambda: int(node()), host),
+        f"{prefix}.numa": guarded(partial(node_of, host, address), host),
     }
+
+
+def node_of(host: Host, address: str) -> int:
+    """The memory node that a device is attached to; -1 where the machine has only one."""
+    if not host.exists(f"{DEVICES}/{address}/numa_node"):
+        raise NotReadError("sysfs tells no memory node of it")
+    return int(host.text(f"{DEVICES}/{address}/numa_node"))
 
 
 def path_to(host: Host, address: str) -> list[dict[str, str]]:
@@ -57,7 +63,7 @@ def path_to(host: Host, address: str) -> list[dict[str, str]]:
         if link["current_link_speed"]:
             links.append({"device": device, **link, **({"corrected_errors": errors[1]} if errors else {})})
     if not links:
-        raise NotReadError(f"sysfs tells no link of {address}, as in most virtual machines")
+        raise NotReadError("sysfs tells no link of it, as in most virtual machines")
     return links
 
 

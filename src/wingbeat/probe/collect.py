@@ -47,7 +47,10 @@ def _packages(host: Host, target: Target, request: Request) -> Probes:
 
 
 def _patched(host: Host, target: Target, request: Request) -> Probes:
-    return {"packages.patched": partial(packages.patched, host, target, request.hashing)}
+    return {
+        "packages.patched": partial(packages.patched, host, target, request.hashing),
+        "packages.startup": partial(packages.startup, host, target),
+    }
 
 
 def _checkout(host: Host, target: Target, request: Request) -> Probes:

@@ -118,36 +118,41 @@ def environment(host: Host, target: Target) -> Probes:
 
 def workers(host: Host, target: Target) -> Probes:
     """The children: how many, and where their variables differ from the process's or from one another's."""
-    environments = {}
-    for pid in target.children:
-        read = guarded(partial(variables, host, pid), host)
-        if read.state == "value" and read.value:
-            environments[pid] = relevant(read.value)
-    own = guarded(lambda: relevant(variables(host, target.pid, target.here)), host)
-    found: Probes = {"workers.count": lambda: len(target.children)}
+    named = ("affinity", "argv", "environ", "skew", "lost")
     if not target.children:
         none = not_applicable("the process has no children")
-        return {**found, "workers.skew": none, "workers.lost": none, "workers.affinity": none, "workers.argv": none}
-    found["workers.affinity"] = lambda: sorted({_status(host, pid, "Cpus_allowed_list") for pid in target.children})
-    found["workers.argv"] = lambda: [argv(host, pid)[:12] for pid in target.children]
-    if not environments or own.state != "value":
+        return {"workers.count": lambda: 0, **{f"workers.{name}": none for name in named}}
+    found: Probes = {
+        "workers.count": lambda: len(target.children),
+        "workers.affinity": lambda: sorted({_status(host, pid, "Cpus_allowed_list") for pid in target.children}),
+        "workers.argv": lambda: [argv(host, pid)[:12] for pid in target.children],
+    }
+    own = guarded(lambda: relevant(variables(host, target.pid, target.here)), host)
+    read = [guarded(partial(variables, host, pid), host) for pid in target.children]
+    theirs = [relevant(one.value) for one in read if one.state == "value" and one.value]
+    if not theirs or own.state != "value":
         hidden = unknown(own.reason or "the children's environments cannot be read")
-        return {**found, "workers.skew": hidden, "workers.lost": hidden}
-    names = sorted({name for one in environments.values() for name in one} | set(own.value))
-    for name in names:
-        values = [one.get(name) for one in environments.values()]
-        if all(value == own.value.get(name) for value in values):
+        return {**found, **{f"workers.{name}": hidden for name in ("environ", "skew", "lost")}}
+    return {**found, "workers.environ": lambda: len(theirs), **_against(own.value, theirs)}
+
+
+def _against(own: dict[str, str], theirs: list[dict[str, str]]) -> Probes:
+    """What the children's variables have that the process's have not, or the other way round."""
+    found: Probes = {}
+    skew = []
+    for name in sorted({*own, *(name for one in theirs for name in one)}):
+        values = [one.get(name) for one in theirs]
+        alike = len(set(values)) == 1
+        skew += [] if alike else [name]
+        if alike and values[0] == own.get(name):
             continue
+        reading = not_applicable("no child has it") if values == [None] * len(values) else Reading("value", values)
+        if alike and values[0] is not None:
+            reading = Reading("value", values[0])
         secret = any(is_secret(name, value or "") for value in values)
-        shown = values[0] if len(set(values)) == 1 else values
-        found[f"workers.env.{name}"] = unknown("set; kept secret") if secret else Reading("value", shown)
-    found["workers.skew"] = lambda: [
-        name for name in names if len({one.get(name) for one in environments.values()}) > 1
-    ]
-    found["workers.lost"] = lambda: [
-        name for name in own.value if all(name not in one for one in environments.values())
-    ]
-    return found
+        found[f"workers.env.{name}"] = unknown("set; kept secret") if secret else reading
+    lost = [name for name in own if all(name not in one for one in theirs)]
+    return {**found, "workers.skew": Reading("value", skew), "workers.lost": Reading("value", lost)}
 
 
 def nccl_files(host: Host, target: Target) -> Probes:

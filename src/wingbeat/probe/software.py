@@ -84,6 +84,16 @@ def packages(host: Host, target: Target) -> Readings:
     return {**found, "python.packages": Reading("value", count, source="; ".join(folders))}
 
 
+def startup(host: Host, target: Target) -> dict[str, str] | Reading:
+    """Files that run whenever Python starts, by content: no RECORD need name them."""
+    folders = package_folders(host, target)
+    if not folders:
+        return unknown("no folder of packages is known for this process")
+    patterns = ("*.pth", "sitecustomize.py", "usercustomize.py")
+    files = [path for folder in folders for pattern in patterns for path in host.paths(f"{folder}/{pattern}")]
+    return {path: hashlib.sha256(host.text(path).encode()).hexdigest()[:16] for path in files}
+
+
 def _checkout_state(host: Host, place: str) -> str:
     from wingbeat.probe import checkout
 

@@ -22,9 +22,9 @@ def render(fingerprint: Fingerprint) -> str:
     parts = [_heading(fingerprint)]
     for importance in (3, 2):
         names = [name for name in _sorted(readings) if _importance(name) == importance and _has_value(readings[name])]
-        parts.append(_block(IMPORTANCE[importance], [f"{name}  {value(name, readings[name])}" for name in names]))
+        parts.append(_block(IMPORTANCE[importance], _readings(names, readings)))
     hidden = [name for name in _sorted(readings) if readings[name].state in ("unknown", "error")]
-    parts.append(_block("Could not be read", [f"{name}  {value(name, readings[name])}" for name in hidden]))
+    parts.append(_block("Could not be read", _readings(hidden, readings)))
     rest = sum(_importance(name) < 2 and _has_value(reading) for name, reading in readings.items())
     absent = sum(reading.state == "not applicable" for reading in readings.values())
     parts.append(paragraph(f"{rest} more fields have values, and {absent} do not apply here; --json or --out has all."))
@@ -65,17 +65,26 @@ def value(name: str, reading: Reading) -> str:
     return f"{cut} {field.unit}".strip() if field else cut
 
 
+def _readings(names: Sequence[str], readings: Mapping[str, Reading]) -> list[str]:
+    return _shared([(name, f"  {value(name, readings[name])}") for name in names])
+
+
 def _lines(changes: Sequence[Change], effects: bool = False) -> list[str]:
-    """A line or three for each change; devices that changed alike share one."""
-    alike: dict[tuple[str, str], list[Change]] = {}
-    for change in changes:
-        field = registry.spec(change.name)
-        alike.setdefault((field.name if field and "*" in field.name else change.name, _text(change)), []).append(change)
-    lines = []
-    for (_, text), group in alike.items():
-        more = f" and {len(group) - 1} more alike" if len(group) > 1 else ""
-        lines.append(f"{group[0].name}{more}{text}{_effect(group[0]) if effects else ''}")
-    return lines
+    """A line or more for each change."""
+    return _shared([(change.name, _text(change) + (_effect(change) if effects else "")) for change in changes])
+
+
+def _shared(entries: Sequence[tuple[str, str]]) -> list[str]:
+    """Names with their texts; of devices that say the same, the first with the number of the others."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for name, text in entries:
+        field = registry.spec(name)
+        alike.setdefault((field.name if field and "gpu.*" in field.name else name, text), []).append(name)
+    return [f"{names[0]}{_more(len(names))}{text}" for (_, text), names in alike.items()]
+
+
+def _more(count: int) -> str:
+    return f" and {count - 1} more" if count > 1 else ""
 
 
 def _text(change: Change) -> str:

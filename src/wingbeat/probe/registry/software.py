@@ -43,6 +43,7 @@ FIELDS = (
     Field("git.untracked", "", "list", "identity", 1, "code", "git ls-files --others"),
     Field("editable.*", "", "text", "identity", 3, "code", "direct_url.json, then git", "python.packages"),
     Field("packages.patched", "", "list", "identity", 3, "code", "files against their RECORD"),
+    Field("packages.startup", "", "table", "identity", 3, "code", "*.pth, sitecustomize.py, usercustomize.py, hashed"),
     Field("process.argv", "", "list", "identity", 3, "code", "/proc/PID/cmdline"),
     *(_env(f"env.{start}*", 3, "all-reduce") for start in ("NCCL_", "RCCL_", "UCX_", "GLOO_")),
     _env("env.*", 2, "code"),
@@ -51,6 +52,7 @@ FIELDS = (
     Field("workers.skew", "", "list", "state", 3, "all-reduce", "variables that differ between children"),
     Field("workers.count", "", "number", "state", 2, "host", "/proc/*/stat"),
     Field("workers.affinity", "", "list", "state", 2, "host", "/proc/PID/status of children"),
+    Field("workers.environ", "", "number", "state", 0, "nothing", "/proc/PID/environ of children: how many were read"),
     Field("workers.argv", "", "list", "noise", 0, "nothing", "/proc/PID/cmdline of children"),
     Field("nccl.conf.*", "", "list", "state", 3, "all-reduce", "/etc/nccl.conf, ~/.nccl.conf, NCCL_CONF_FILE"),
     *(

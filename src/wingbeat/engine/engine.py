@@ -12,9 +12,9 @@ from wingbeat.engine.drafters.base import Drafter
 from wingbeat.engine.graphs import Runner, round_width
 from wingbeat.engine.kv_cache import KVCache
 from wingbeat.engine.observe import CycleFacts, Observer, Unobserved
+from wingbeat.engine.policy import FixedPolicy, Policy
 from wingbeat.engine.request import Request
 from wingbeat.engine.scheduler import Scheduler
-from wingbeat.engine.policy import FixedPolicy, Policy
 from wingbeat.engine.settings import Budget, Limits
 from wingbeat.engine.steps import Step
 from wingbeat.engine.tree import Tree
@@ -40,8 +40,8 @@ class Batch:
 class Engine:
     """A target, a drafter and the requests that run on them.
 
-    context: prompt and output tokens that one request may hold together. policy: how much to draft; by default as much as
-    the drafter can. Not safe for use from several threads.
+    context: prompt and output tokens that one request may hold together. policy: how much to draft; by default as
+    much as the drafter can. Not safe for use from several threads.
     """
 
     def __init__(
@@ -135,7 +135,11 @@ class Engine:
         """The target at every node, and what it accepts. Returns the taps [B, N, T] beside the verdict."""
         with self.observer.phase("verify"):
             length = self.cache.reach(0, len(batch.requests), tree.width)
-            mask = block_mask(batch.starts, tree.ancestors, length)
+            mask = (
+                causal_mask(batch.starts, tree.width, length)
+                if tree.is_chain
+                else block_mask(batch.starts, tree.ancestors, length)
+            )
             inputs = ForwardInputs(tree.tokens, batch.starts[:, None] + tree.depths, batch.starts, mask)
             logits, taps = self.step_forward(inputs)
         with self.observer.phase("accept"):
@@ -143,9 +147,12 @@ class Engine:
             return verify(logits, tree, params, self._uniforms(batch, tree)), taps
 
     def _uniforms(self, batch: Batch, tree: Tree) -> Tensor:
-        """Each node's uniform number [B, N]: that of the output token which is chosen there."""
+        """Each node's uniform number [B, N]: that of the output token which is chosen there (0: none is drawn)."""
         numbers = torch.zeros(len(batch.requests), tree.max_depth + 1)
-        for row, request in enumerate(batch.requests):
+        drawing = [(row, request) for row, request in enumerate(batch.requests) if not request.params.is_greedy]
+        if not drawing:
+            return numbers[:, :1].expand(-1, tree.width)
+        for row, request in drawing:
             ahead = request.uniforms[request.num_output : request.num_output + tree.max_depth + 1]
             numbers[row, : len(ahead)] = ahead
         return numbers.to(tree.depths.device).gather(1, tree.depths)

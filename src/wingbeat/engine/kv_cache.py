@@ -49,7 +49,7 @@ class KVCache:
         if not self._rounded:
             return columns
         octave = max(LEAST_REACH, 1 << (columns - 1).bit_length())
-        return min(octave * 3 // 4 if LEAST_REACH < octave and columns <= octave * 3 // 4 else octave, self._columns)
+        return min(octave * 3 // 4 if octave > LEAST_REACH and columns <= octave * 3 // 4 else octave, self._columns)
 
     def move(self, source: int, destination: int) -> None:
         """Row `source` takes the place of row `destination`."""

@@ -39,8 +39,8 @@ class LLM:
     """Generates text with a target and, if it helps, a drafter.
 
     model: Hugging Face directory, hub id or .gguf file; None is the default model. head: an EAGLE-3 checkpoint;
-    None is the head shipped for the default model, if there is one. draft: how to draft; None is as much as pays, with EAGLE-3
-    where there is a head, else n-gram. dtype: bfloat16, float32 or float16. weights:
+    None is the head shipped for the default model, if there is one. draft: how to draft; None is as much as pays, with
+    EAGLE-3 where there is a head, else n-gram. dtype: bfloat16, float32 or float16. weights:
     "int8" rounds them, None leaves them in dtype. `requested` and `effective` say what was asked for and what came of
     it. Raises the errors of `wingbeat.errors`.
     """

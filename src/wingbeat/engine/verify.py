@@ -34,12 +34,21 @@ class Verdict:
 def verify(logits: Tensor, tree: Tree, params: Sequence[SamplingParams], uniforms: Tensor) -> Verdict:
     """logits [B, N, V] of the target at the tree's nodes; params one a row; uniforms [B, N] in [0, 1)."""
     chosen = choose(logits, params, uniforms)
+    if tree.is_chain:
+        return _along_chain(chosen, tree)
     matches = tree.valid & (tree.tokens == chosen.gather(1, tree.parents.clamp(min=0)))
     matches[:, 0] = True
     accepted_nodes = ~(tree.ancestors & ~matches[:, None]).any(-1)
     accepted, last = tree.depths.where(accepted_nodes, -1).max(-1)
     path = _path_to(tree, last)
     return Verdict(path, accepted, chosen.gather(1, path.clamp(min=0)))
+
+
+def _along_chain(chosen: Tensor, tree: Tree) -> Verdict:
+    """The same for a chain, whose nodes are their own path."""
+    matches = tree.valid[:, 1:] & (tree.tokens[:, 1:] == chosen[:, :-1])
+    accepted = matches.cumprod(1).sum(1)
+    return Verdict(tree.depths.where(tree.depths <= accepted[:, None], -1), accepted, chosen)
 
 
 def _path_to(tree: Tree, last: Tensor) -> Tensor:

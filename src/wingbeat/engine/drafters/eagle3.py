@@ -144,7 +144,6 @@ class Eagle3Drafter:
             if count:
                 tokens[offset, :count], taps[offset, :count] = self._pending[first + offset].take(count)
         starts = self._cache.starts(first, last)
-        positions = starts[:, None] + torch.arange(width, device=tokens.device)
         length = self._cache.reach(first, last, width)
         if first == 0 and width <= LONG_EXTEND:
             (hidden,) = self._run(self._forward, (tokens, taps, starts), length=length)
@@ -162,7 +161,7 @@ class Eagle3Drafter:
         return (self.head(inputs, self.head.fuse(taps), self._cache.rows(first, first + rows)[0]),)
 
     def _grow(self, hidden: Tensor, starts: Tensor, steps: int, length: int) -> tuple[Tensor, Tensor]:
-        """Drafts below each row's last pair, hidden [B, 1, H]: tokens and parents [B, K] for `Tree.grow`, K <= num_nodes."""
+        """Drafts below each row's last pair, hidden [B, 1, H]: tokens and parents [B, K] for `Tree.grow`."""
         batch, k, device = len(hidden), self.topk, hidden.device
         hidden = hidden[:, 0]
         scores, tokens = self._guess(hidden)  # [B, K]

@@ -5,6 +5,7 @@ import torch
 
 from wingbeat import LLM, SamplingParams
 from wingbeat.engine.llm import _settled
+from wingbeat.engine.observe import Unobserved
 from wingbeat.engine.settings import DraftSettings, Limits
 from wingbeat.errors import CapacityError, NotFoundError, PromptError, UsageError
 
@@ -111,3 +112,21 @@ def test_context_beyond_the_model(llm):
 
 def test_threads_are_recorded(llm):
     assert llm.effective["threads"] == torch.get_num_threads()
+
+
+def test_verify_through_the_prefill_path_is_named_and_equals_plain(llm, plain):
+    llm.use(DraftSettings(drafter="ngram", steps=4, extend=True))
+    watcher = Paths()
+    assert llm.generate(PROMPTS, SamplingParams(max_tokens=24), observer=watcher) == plain
+    assert {path for path, width in watcher.seen if width > 1} == {"extend"}
+    assert "extend" not in {path for path, width in watcher.seen if width == 1}
+
+
+class Paths(Unobserved):
+    """Notes how each cycle ran."""
+
+    def __init__(self) -> None:
+        self.seen = []
+
+    def cycle(self, facts) -> None:
+        self.seen.append((facts.path, facts.width))

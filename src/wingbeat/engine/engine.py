@@ -41,12 +41,12 @@ class Engine:
     """A target, a drafter and the requests that run on them.
 
     context: prompt and output tokens that one request may hold together. policy: how much to draft; by default as
-    much as the drafter can. Not safe for use from several threads.
+    much as the drafter can. extend: as for `Step`. Not safe for use from several threads.
     """
 
     def __init__(
         self, target: Target | NativeTarget, drafter: Drafter, limits: Limits, context: int,
-        policy: Policy | None = None,
+        policy: Policy | None = None, extend: Target | None = None,
     ) -> None:
         config = target.config
         self.target, self.drafter, self.limits, self.context = target, drafter, limits, context
@@ -55,7 +55,7 @@ class Engine:
         columns = context + round_width(drafter.num_nodes + 1)
         shape = (limits.max_batch, config.num_kv_heads, columns, config.head_dim)
         self.cache = KVCache(config.num_layers, shape, target.embed_tokens.weight, runner.captures)
-        self.step_forward = Step(target, drafter.taps, self.cache, runner)
+        self.step_forward = Step(target, drafter.taps, self.cache, runner, extend)
         self.observer: Observer = Unobserved()
         self.policy: Policy = policy or FixedPolicy(drafter.steps)
 

@@ -73,6 +73,7 @@ class LLM:
         self.weights = f"int8, held as {dtype}" if weights == "int8" and self.eager_because else weights or dtype
         self.tokenizer = Tokenizer(path)
         self.context = self._resolve_context(limits)
+        self._eager: Target | None = None
         self._policies: dict[DraftSettings, AutoPolicy] = {}  # kept, so that what was learnt is not lost
         self.use(draft or DraftSettings(drafter="eagle3" if self.head else "ngram", steps=MOST_STEPS, auto=True))
 
@@ -108,7 +109,19 @@ class LLM:
         drafter = self._make_drafter(draft)
         if draft.auto and draft not in self._policies:
             self._policies[draft] = AutoPolicy(draft.steps, drafter.heeds_floor)
-        self.engine = Engine(self.target, drafter, self.limits, self.context, self._policies.get(draft))
+        policy, extend = self._policies.get(draft), self._verifier() if draft.extend else None
+        self.engine = Engine(self.target, drafter, self.limits, self.context, policy, extend)
+
+    def _verifier(self) -> Target:
+        """An eager target for verify alone; loaded once where the engine's own is another."""
+        if isinstance(self.target, Target):
+            return self.target
+        if self.weights == "int8":
+            raise UsageError("verify cannot run as prefill does with int8 weights; leave out weights, or extend")
+        if self._eager is None:
+            self._eager = load_target(self.model_path, self.target.dtype, str(self.target.device))
+            self._eager.pack()
+        return self._eager
 
     def _make_drafter(self, draft: DraftSettings) -> Drafter:
         if draft.drafter == "eagle3" and self.head is not None:

@@ -18,7 +18,7 @@ class DraftSettings:
     steps: tokens drafted one after the other (depth of the tree). topk: branches a node; 1 is a chain, more a
     dynamic tree (EAGLE-2). nodes: drafted tokens that verify looks at besides the root, so verify's width is
     nodes + 1; by default `steps` for a chain, 3 * steps for a tree. auto: draft as much as pays, up to this, and
-    nothing while it does not.
+    nothing while it does not. extend: verify as prefill runs, not as decode does, to see what that costs.
     """
 
     drafter: str = "eagle3"
@@ -26,6 +26,7 @@ class DraftSettings:
     topk: int = 1
     nodes: int | None = None
     auto: bool = False
+    extend: bool = False
 
     def __post_init__(self) -> None:
         if self.drafter not in DRAFTERS:

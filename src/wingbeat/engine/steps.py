@@ -18,17 +18,23 @@ class Step:
     """A target on a cache, whose first rows it reads and writes.
 
     `path` names the kind of forward, for records and warnings: "native" (one C call), "graph" (one launch of what was
-    captured) or "eager" (the reference). Outputs of a captured step hold until anything captured runs again.
+    captured), "eager" (the reference) or "extend". Outputs of a captured step hold until anything captured runs again.
+    extend: an eager target that verifies instead, as servers do whose verify is a prefill: to see what that costs.
     """
 
     def __init__(
-        self, target: Target | NativeTarget, taps: tuple[int, ...], cache: KVCache, runner: Runner | None = None
+        self, target: Target | NativeTarget, taps: tuple[int, ...], cache: KVCache, runner: Runner | None = None,
+        extend: Target | None = None,
     ) -> None:
-        self.target, self.taps, self.cache = target, taps, cache
+        self.target, self.taps, self.cache, self._extend = target, taps, cache, extend
         self._run = runner or Runner(None, len(cache.lengths))
+        self._extended = False
 
     @property
     def path(self) -> str:
+        """Of the last decode or verify."""
+        if self._extended:
+            return "extend"
         return self.target.path if self._run.path == "eager" else self._run.path
 
     @property
@@ -43,10 +49,14 @@ class Step:
     def __call__(self, inputs: ForwardInputs) -> tuple[Tensor, Tensor]:
         """Decode (N = 1) and verify (N > 1) of rows 0 .. B-1: logits [B, N, V] and taps [B, N, T]."""
         width = inputs.tokens.shape[1]
+        self._extended = width > 1 and self._extend is not None
+        if self._extended:
+            return self._forward(inputs.tokens, inputs.positions, inputs.starts, inputs.mask)
         logits, taps = self._run(self._forward, (inputs.tokens, inputs.positions, inputs.starts, inputs.mask))
         return logits[:, :width], taps[:, :width]
 
     def _forward(self, tokens: Tensor, positions: Tensor, starts: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        target = self._extend if self._extended and self._extend else self.target
         inputs = ForwardInputs(tokens, positions, starts, mask)
-        output = self.target(inputs, self.cache.rows(0, len(tokens)), self.taps)
-        return self.target.logits(output.hidden), output.taps
+        output = target(inputs, self.cache.rows(0, len(tokens)), self.taps)
+        return target.logits(output.hidden), output.taps

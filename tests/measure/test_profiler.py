@@ -126,7 +126,8 @@ def run_of(llm, **changes):
 
 def test_a_record_names_the_drafting_to_measure_and_must_be_of_the_same_model(llm):
     assert profiler.drafts(llm, run_of(llm)) == [DraftSettings(steps=3)]
-    with pytest.raises(UsageError, match=r"dtype float32 \(here bfloat16\); profile the same"):
-        profiler.drafts(llm, run_of(llm, dtype="float32"))
+    for name, value in (("dtype", "float32"), ("weights", "int8")):
+        with pytest.raises(UsageError, match=rf"{name} {value} \(here bfloat16\).*; profile the same"):
+            profiler.drafts(llm, run_of(llm, **{name: value}))
 
 

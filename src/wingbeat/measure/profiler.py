@@ -99,7 +99,9 @@ def drafts(llm: LLM, record: RunRecord) -> list[DraftSettings]:
     found = []
     for arm, theirs in (record.launches[0].effective if record.launches else {}).items():
         ours = llm.effective
-        other = [name for name in ("model", "head", "dtype", "device") if theirs.get(name) != ours[name]]
+        theirs = {"weights": theirs.get("dtype"), **theirs}  # older records do not name them
+        names = ("model", "head", "dtype", "weights", "device")
+        other = [name for name in names if theirs.get(name) != ours[name]]
         if other:
             said = ", ".join(f"{name} {theirs.get(name)} (here {ours[name]})" for name in other)
             raise UsageError(f"arm {arm} of the run had {said}; profile the same, or leave out --run")

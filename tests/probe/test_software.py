@@ -64,7 +64,7 @@ def test_a_patched_file_is_found_by_size_or_time(packages, text):
     later = (packages / "vllm-0.33.0.dist-info/RECORD").stat().st_mtime + 60
     os.utime(target, (later, later))
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    assert software.patched(Host(), HERE, 0.0).value == [f"{target} sha256:{digest}"]
+    assert software.patched(Host(), HERE, 0.0).value == [f"vllm/a.py sha256:{digest}"]
 
 
 def test_a_patch_that_hides_size_and_time_is_found_by_content(packages):
@@ -79,12 +79,12 @@ def test_a_patch_that_hides_size_and_time_is_found_by_content(packages):
 def test_files_that_run_at_every_start_are_seen(packages):
     (packages / "patch.pth").write_text("import patch")
     found = software.startup(Host(), HERE)
-    assert found == {str(packages / "patch.pth"): hashlib.sha256(b"import patch").hexdigest()[:16]}
+    assert found == {"patch.pth": hashlib.sha256(b"import patch").hexdigest()[:16]}
 
 
 def test_a_missing_file_is_a_change(packages):
     (packages / "thing.py").unlink()
-    assert software.patched(Host(), HERE, 0.0).value == [f"{packages / 'thing.py'} missing"]
+    assert software.patched(Host(), HERE, 0.0).value == ["thing.py missing"]
 
 
 def test_packages_of_another_process_are_found_by_its_libraries_and_interpreter(packages, tmp_path):

@@ -91,7 +91,7 @@ def startup(host: Host, target: Target) -> dict[str, str] | Reading:
         return unknown("no folder of packages is known for this process")
     patterns = ("*.pth", "sitecustomize.py", "usercustomize.py")
     files = [path for folder in folders for pattern in patterns for path in host.paths(f"{folder}/{pattern}")]
-    return {path: hashlib.sha256(host.text(path).encode()).hexdigest()[:16] for path in files}
+    return {os.path.basename(path): hashlib.sha256(host.text(path).encode()).hexdigest()[:16] for path in files}
 
 
 def _checkout_state(host: Host, place: str) -> str:
@@ -143,13 +143,14 @@ def _looks_installed(path: str, size: int, installed: float) -> bool:
 def _changed(host: Host, entry: Entry) -> str:
     """What to say of a file whose content is another; "" of the others."""
     path, expected, _ = entry
+    shown = re.sub(r"^.*/(?:site|dist)-packages/", "", path)
     try:
         with open(host.root + path, "rb") as file:
             digest = hashlib.sha256(file.read()).digest()
     except OSError:
-        return f"{path} missing"
+        return f"{shown} missing"
     same = base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == expected
-    return "" if same else f"{path} sha256:{digest.hex()[:16]}"
+    return "" if same else f"{shown} sha256:{digest.hex()[:16]}"
 
 
 def _records(host: Host, folders: list[str]) -> list[str]:

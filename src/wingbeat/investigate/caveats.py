@@ -39,7 +39,7 @@ def cautions(pair: Pair) -> list[str]:
             found.append(
                 f"{one.label}: {cut} of {len(launches)} launches did not finish; their finished rounds are used."
             )
-        ran = {prompt for launch in one.launches for prompt in launch.totals}
+        ran = {prompt for launch in one.launches for prompt in launch.prompts}
         if pair.prompts and len(ran) > len(pair.prompts):
             found.append(
                 f"{one.label}: {len(pair.prompts)} of its {len(ran)} prompts were run by all launches and are used."
@@ -52,7 +52,7 @@ def unclaimed(pair: Pair, primary: Change | None, contexts_matched: bool) -> lis
     noted = _labels(pair, lambda launch: launch.evidence == "figures")
     short = _labels(pair, lambda launch: launch.evidence != "figures" and _times(launch)[0].size < SHORTEST)
     unknown = _labels(pair, lambda launch: launch.mean_context() is None)
-    drafted = all(launch.accepted for one in pair.sides for launch in one.launches)
+    drafted = all(launch.accepted is not None for one in pair.sides for launch in one.launches)
     counts = [len(one.groups) for one in pair.sides]
     sentences = {
         "Different runs: whatever else changed between them is part of the change.": not pair.paired,

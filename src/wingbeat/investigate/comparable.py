@@ -99,17 +99,9 @@ def _unknown(key: str, before: Side, after: Side) -> bool:
 
 def _prompts(before: Side, after: Side) -> tuple[list[str], str]:
     """What every launch with cycles ran; a sentence where that is nothing."""
-    sets = [set(launch.totals) for one in (before, after) for launch in one.launches if launch.totals]
-    if not sets:
-        return [], ""
-    shared = set.intersection(*sets)
-    return [
-        name for name in next(iter(_totals(before, after))) if name in shared
-    ], "" if shared else "no prompt is in both"
-
-
-def _totals(before: Side, after: Side) -> list[dict[str, dict[str, float]]]:
-    return [launch.totals for one in (before, after) for launch in one.launches if launch.totals]
+    ran = [launch.prompts for one in (before, after) for launch in one.launches if launch.prompts]
+    shared = [prompt for prompt in (ran[0] if ran else ()) if all(prompt in other for other in ran)]
+    return shared, "no prompt is in both" if ran and not shared else ""
 
 
 def _settings(before: Side, after: Side) -> list[str]:

@@ -143,9 +143,9 @@ def _accepted(group: list[LaunchView], prompts: Sequence[str]) -> np.ndarray | N
     """[prompts, positions, 3] of a replicate; None where nothing was drafted."""
     import numpy as np
 
-    if not prompts or not all(launch.accepted for launch in group):
+    tables = [launch.accepted[launch.places(prompts)] for launch in group if launch.accepted is not None]
+    if not prompts or len(tables) < len(group):
         return None
-    tables = [np.stack([launch.accepted[prompt] for prompt in prompts]) for launch in group]
     deepest = max(table.shape[1] for table in tables)
     return np.sum([_deep(table, deepest) for table in tables], axis=0)
 
@@ -206,7 +206,7 @@ def break_even(one: Side, plain: Side | None, prompts: Sequence[str], bound: boo
 def _mean(one: Side, name: str, prompts: Sequence[str]) -> float | None:
     import numpy as np
 
-    profiles = [launch.profile([prompt for prompt in prompts if prompt in launch.totals]) for launch in one.launches]
+    profiles = [launch.profile([prompt for prompt in prompts if prompt in launch.prompts]) for launch in one.launches]
     if not all(name in profile and len(profile[name]) for profile in profiles):
         return None
     return math.exp(float(np.mean([np.log(profile[name]).mean() for profile in profiles])))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wingbeat.investigate.side import LaunchView, Side
 from wingbeat.measure.replicates import Answer, Change, answer, change
@@ -49,7 +49,7 @@ class Pair:
     def names(self) -> set[str]:
         """The quantities that every launch has; none where no prompt is in all."""
         launches = [launch for one in self.sides for launch in one.launches]
-        if not self.prompts and any(launch.totals for launch in launches):
+        if not self.prompts and any(launch.prompts for launch in launches):
             return set()
         return set.intersection(*(set(launch.profile(self.prompts)) for launch in launches))
 
@@ -70,7 +70,7 @@ def rate(pair: Pair, name: str) -> Row:
     found = change(before, after, pair.paired, _within(pair, name))
     levels = [math.exp(sum(side) / len(side)) for side in (before, after)]
     sign = {"tokens_per_second": 0, "cycle_ms": -1}.get(name, 1)
-    effect = None if sign == 0 else _scaled(found, sign)
+    effect = None if sign == 0 else replace(found, value=sign * found.value)
     return Row(name, levels[0], levels[1], found, answer(found, pair.same_within), effect)
 
 
@@ -88,9 +88,7 @@ def part(pair: Pair, name: str, cycle: Row | None) -> Row:
         for logs, side in zip(wholes, shares, strict=True)
     )
     found = change(before, after, pair.paired, _within(pair, "cycle_ms"), max(levels) / scale)
-    effect = Change(
-        (levels[0] - levels[1]) / scale, found.half, found.half_90, found.noise, found.basis, found.launches
-    )
+    effect = replace(found, value=(levels[0] - levels[1]) / scale)
     moved = None
     if min(*before, *after) > 0:
         moved = change([math.log(b) for b in before], [math.log(a) for a in after], pair.paired, _within(pair, name))
@@ -116,10 +114,6 @@ def _logarithmic_mean(before: float, after: float) -> float:
     return before if abs(ratio - 1) < 1e-9 else (after - before) / math.log(ratio)
 
 
-def _scaled(found: Change, by: int) -> Change:
-    return Change(by * found.value, found.half, found.half_90, found.noise, found.basis, found.launches)
-
-
 def _within(pair: Pair, name: str) -> float:
     """Standard error of a change inside single launches; only needed where there are no more of them."""
     import numpy as np
@@ -127,7 +121,7 @@ def _within(pair: Pair, name: str) -> float:
     if max(len(one.groups) for one in pair.sides) > 1:
         return 0.0
     first, second = pair.before.launches[0], pair.after.launches[0]
-    if first.totals and second.totals and len(pair.prompts) > ROUGH:
+    if first.prompts and second.prompts and len(pair.prompts) > ROUGH:
         with np.errstate(divide="ignore", invalid="ignore"):
             moved = np.log(second.profile(pair.prompts)[name] / first.profile(pair.prompts)[name])
         return float(moved.std(ddof=1)) / math.sqrt(len(moved)) if np.isfinite(moved).all() else math.inf

@@ -27,26 +27,28 @@ PARTS = (*(f"{phase}_ms" for phase in PHASES), "host_ms")
 class LaunchView:
     """One launch of one arm.
 
-    totals: for each prompt, sums over its cycles ("cycles", "rows": cycles x requests, "tokens", "cycle_ms",
-    "draft_ms", ...). levels, ranges: where there are no cycles, the known quantities and their noted ranges. series:
-    one value a cycle or sample, in order ("context" among them). accepted: for each prompt, [positions, 3]: how often
-    the position was accepted, how often it was drafted with the one before it accepted, and the drafts.
+    prompts: the place of each in the arrays. totals: sums over the cycles of each prompt ("cycles", "rows": cycles x
+    requests, "tokens", "cycle_ms", "draft_ms", ...). levels, ranges: where there are no cycles, the known quantities
+    and their noted ranges. series: one value a cycle or sample, in order ("context" among them). accepted: [prompts,
+    positions, 3]: how often the position was accepted, how often it was drafted with the one before it accepted, and
+    the drafts (None: nothing was drafted).
     """
 
     evidence: Evidence
-    totals: dict[str, dict[str, float]] = field(default_factory=dict)
+    prompts: dict[str, int] = field(default_factory=dict)
+    totals: dict[str, np.ndarray] = field(default_factory=dict)
     levels: dict[str, float] = field(default_factory=dict)
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     series: dict[str, np.ndarray] = field(default_factory=dict)
-    accepted: dict[str, np.ndarray] = field(default_factory=dict)
+    accepted: np.ndarray | None = None
 
     def profile(self, prompts: Sequence[str]) -> dict[str, np.ndarray]:
         """Each quantity, for one prompt after another; without cycles one number each."""
         import numpy as np
 
-        if not self.totals:
+        if not self.prompts:
             return {name: np.array([value]) for name, value in self.levels.items()}
-        sums = {name: np.array([self.totals[prompt][name] for prompt in prompts]) for name in self.names()}
+        sums = {name: column[self.places(prompts)] for name, column in self.totals.items()}
         found = {name: sums[name] / sums["cycles"] for name in sums if name.endswith("_ms")}
         return found | {
             "tokens_per_second": 1000 * sums["tokens"] / sums["cycle_ms"],
@@ -54,9 +56,9 @@ class LaunchView:
             "requests": sums["rows"] / sums["cycles"],
         }
 
-    def names(self) -> list[str]:
-        """The columns of `totals`."""
-        return list(next(iter(self.totals.values()), {}))
+    def places(self, prompts: Sequence[str]) -> list[int]:
+        """Where these prompts stand in the arrays."""
+        return [self.prompts[prompt] for prompt in prompts]
 
     def mean_context(self) -> float | None:
         """Tokens in the cache, on average over cycles or samples."""
@@ -150,8 +152,8 @@ def _from_cycles(prompts: list[str], facts: list[ArmFacts]) -> LaunchView:
     import numpy as np
 
     cycles = [entry.cycles for entry in facts]
-    names = list(dict.fromkeys(prompts))
-    places = np.array([names.index(prompt) for prompt in prompts])
+    known = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
+    places = np.array([known[prompt] for prompt in prompts])
     code = np.repeat(places, [len(entry) for entry in cycles])
     rows = np.concatenate([np.diff(np.asarray(entry.committed.ends), prepend=0) for entry in cycles])
     flat = {
@@ -164,7 +166,7 @@ def _from_cycles(prompts: list[str], facts: list[ArmFacts]) -> LaunchView:
     ms = {name: np.concatenate([_column(entry.ms, name, len(entry)) for entry in cycles]) for name in phases}
 
     def by_prompt(values: np.ndarray) -> np.ndarray:
-        return np.bincount(code, values, len(names))
+        return np.bincount(code, values, len(known))
 
     totals = {
         "cycles": by_prompt(np.ones(len(code))),
@@ -172,18 +174,17 @@ def _from_cycles(prompts: list[str], facts: list[ArmFacts]) -> LaunchView:
         "tokens": by_prompt(per_cycle["committed"]),
     }
     wall = [1000 * entry.seconds - entry.prefill_ms for entry in facts]
-    totals["cycle_ms"] = np.bincount(places, wall, len(names))
+    totals["cycle_ms"] = np.bincount(places, wall, len(known))
     totals |= {f"{name}_ms": by_prompt(ms[name]) for name in PHASES}
     totals["host_ms"] = totals["cycle_ms"] - sum(totals[f"{name}_ms"] for name in PHASES)
     series = {"context": per_cycle["contexts"] / rows, "tokens_per_cycle": per_cycle["committed"] / rows}
     series |= {f"{name}_ms": column for name, column in ms.items() if column.any()}
     return LaunchView(
         "cycles",
-        totals={
-            name: {key: float(column[place]) for key, column in totals.items()} for place, name in enumerate(names)
-        },
+        prompts=known,
+        totals=totals,
         series=series,
-        accepted=_accepted(np.repeat(code, rows), flat["drafted"], flat["accepted"], names),
+        accepted=_accepted(np.repeat(code, rows), flat["drafted"], flat["accepted"], len(known)),
     )
 
 
@@ -193,17 +194,16 @@ def _column(ms: Mapping[str, Sequence[float]], name: str, count: int) -> np.ndar
     return np.asarray(ms[name], dtype=float) if name in ms else np.zeros(count)
 
 
-def _accepted(code: np.ndarray, drafted: np.ndarray, accepted: np.ndarray, names: list[str]) -> dict[str, np.ndarray]:
+def _accepted(code: np.ndarray, drafted: np.ndarray, accepted: np.ndarray, prompts: int) -> np.ndarray | None:
     import numpy as np
 
     code, drafted, accepted = (values[drafted > 0] for values in (code, drafted, accepted))
     if not len(drafted):
-        return {}
-    found = np.zeros((len(names), int(drafted.max()), 3))
-    found[:, :, 2] = np.bincount(code, minlength=len(names))[:, None]
+        return None
+    found = np.zeros((prompts, int(drafted.max()), 3))
+    found[:, :, 2] = np.bincount(code, minlength=prompts)[:, None]
     for position in range(1, found.shape[1] + 1):
-        found[:, position - 1, 0] = np.bincount(code[accepted >= position], minlength=len(names))
+        found[:, position - 1, 0] = np.bincount(code[accepted >= position], minlength=prompts)
         chance = (drafted >= position) & (accepted >= position - 1)
-        found[:, position - 1, 1] = np.bincount(code[chance], minlength=len(names))
-    deepest = max(1, int(accepted.max()))  # of a tree, nodes are more than positions
-    return {name: found[place, :deepest] for place, name in enumerate(names)}
+        found[:, position - 1, 1] = np.bincount(code[chance], minlength=prompts)
+    return found[:, : max(1, int(accepted.max()))]  # of a tree, nodes are more than positions

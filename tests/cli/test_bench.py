@@ -32,7 +32,7 @@ def test_bench_measures_the_default_model(tmp_path):
     launch = run.launches[0]
     assert all(launch.calibration[moment]["memory_read"] > 0 for moment in ("before", "after"))
     assert launch.effective["plain"]["draft"]["drafter"] == "none"
-    assert launch.effective["ngram:4"]["limits"]["context"] == 512
+    assert launch.effective["ngram"]["limits"]["context"] == 512
     for fingerprint in (launch.fingerprint, launch.fingerprint_after):
         known = ("torch.threads", "boot_id", "model.weights", "head.weights")
         assert {name: fingerprint[name]["state"] for name in known} == dict.fromkeys(known, "value")

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -32,21 +31,16 @@ def record(tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["bench", "--help"], ["runs", "show"]])
-def test_help_and_record_commands_start_fast_and_without_torch(arguments, record):
+def test_help_and_record_commands_start_without_torch(arguments, record):
     arguments = [*arguments, str(record)] if arguments == ["runs", "show"] else arguments
     code = (
         "import atexit, sys; from wingbeat.cli.main import main;"
         "heavy = {'torch', 'numpy', 'transformers', 'safetensors', 'gguf'};"
         "atexit.register(lambda: print('HEAVY', heavy & set(sys.modules), file=sys.stderr)); main()"
     )
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
-        times.append(time.perf_counter() - start)
-        assert done.returncode == 0, done.stderr
-        assert "HEAVY set()" in done.stderr
-    assert min(times) < 0.5
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "HEAVY set()" in done.stderr
 
 
 def test_importing_wingbeat_imports_no_torch():
@@ -66,7 +60,8 @@ def test_importing_wingbeat_imports_no_torch():
         (["generate", "x", "--head", "/no/such/head"], 1, "no draft head at /no/such/head"),
         (["generate", "x", "--drafter", "owl"], 2, "Invalid value for '--drafter'"),
         (["generate", "x", "--dtype", "int3"], 2, "Invalid value for '--dtype'"),
-        (["generate", "x", "--steps", "0"], 2, "must be at least 1"),
+        (["generate", "x", "--speculate", "0"], 2, "must be at least 1"),
+        (["generate", "x", "--speculate", "much"], 2, "auto, off or a number"),
         (["generate", "-"], 2, "the prompt is empty"),
         (["chat", "--model", "/no/such/model"], 1, "/no/such/model"),
         (["bench", "--prompts", "/no/such/file"], 1, "cannot read the prompts /no/such/file"),

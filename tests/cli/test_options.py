@@ -17,7 +17,16 @@ def test_an_arm_takes_what_it_does_not_say_from_the_options():
     }
 
 
-@pytest.mark.parametrize("names", [" ", "plain,", "eagle3:", "eagle3:4:1:5:9", "eagle3:-1", "eagle3:0", "plain,none"])
+def test_steps_that_an_arm_names_are_always_taken():
+    found = arms("eagle3,eagle3:4,eagle3@extend", DraftSettings(steps=6, auto=True))
+    assert (found["eagle3"].auto, found["eagle3:4"].auto) == (True, False)
+    assert found["eagle3@extend"] == DraftSettings(steps=6, auto=True, extend=True)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [" ", "eagle3@prefill", "plain,", "eagle3:", "eagle3:4:1:5:9", "eagle3:-1", "eagle3:0", "plain,none"],
+)
 def test_names_that_mean_no_arm_are_refused(names):
     with pytest.raises(UsageError):
         arms(names, DEFAULTS)

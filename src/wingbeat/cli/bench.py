@@ -27,31 +27,34 @@ def bench(
     limit: Annotated[int | None, typer.Option(min=1, help="Prompts to use, spread over their categories.")] = None,
     rounds: Annotated[int, typer.Option(min=1, help="How often each prompt meets every arm in a launch.")] = 1,
     launch_count: Annotated[int, typer.Option("--launches", min=1, help="Fresh processes to measure in.")] = 1,
-    arms: Annotated[str | None, typer.Option(help="Such as plain,ngram,eagle3:4 (drafter:steps:topk:nodes).")] = None,
+    arms: Annotated[str | None, typer.Option(help="Such as plain,eagle3,eagle3:6:4:16,eagle3:4@extend.")] = None,
     name: Annotated[str | None, typer.Option(help="The run's name; by default after the time.")] = None,
     store_named: options.Store = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as one JSON document at the end.")] = False,
     model: options.Model = None,
     head: options.Head = None,
-    steps: options.Steps = 2,
+    speculate: options.Speculate = "auto",
     topk: options.Topk = 1,
     nodes: options.Nodes = None,
     temperature: options.Temperature = 0.0,
     seed: options.Seed = 0,
     max_tokens: options.MaxTokens = 64,
     dtype: options.Dtype = "bfloat16",
+    weights: options.Weights = None,
     device: options.Device = "cpu",
     context: options.Context = None,
+    eager: options.Eager = False,
 ) -> None:
     """Compare plain decoding with speculation: speed, cost of a cycle, acceptance, and equality of the outputs."""
     requested = {
-        "model": model, "head": head and str(head), "dtype": dtype, "device": device, "context": context,
-        "draft": asdict(options.draft(None, steps, topk, nodes)), "arms": arms,
+        "model": model, "head": head and str(head), "dtype": dtype, "device": device, "context": context, "eager": eager,
+        "weights": weights,
+        "draft": asdict(options.draft(None, speculate, topk, nodes, "captured")), "arms": arms,
         "temperature": temperature, "seed": seed, "max_tokens": max_tokens,
         "prompts": prompts and str(prompts), "limit": limit, "launches": launch_count,
     }  # fmt: skip
     has_head = head is not None or model is None
-    arms = arms or ("plain,ngram:4,eagle3" if has_head else "plain,ngram:4")
+    arms = arms or ("plain,ngram,eagle3" if has_head else "plain,ngram")
     plan = runner.Plan(_questions(requested), tuple(_arms(arms, requested)), rounds)
     path = store.new_path(options.store_folder(store_named), name or store.timed_name("bench"))
     run = plan.record("bench", requested)
@@ -82,7 +85,9 @@ def launch(path: Annotated[Path, typer.Argument(help="The record to add a launch
     arms = _arms(",".join(run.arms), asked)
     plan = runner.Plan(questions, tuple(arms), asked["rounds"], asked["warmup"], number)
     params = SamplingParams(**{name: asked[name] for name in runner.SAMPLING})
-    llm = options.load(*(asked[name] for name in ("model", "head", "dtype", "device", "context")))
+    limits = options.limits(asked["context"], asked["eager"])
+    head = Path(asked["head"]) if asked["head"] else None
+    llm = options.load(asked["model"], head, asked["dtype"], asked["device"], limits, asked["weights"])
     title = f"launch {number + 1} of {asked['launches']}:"
     with progress_bar(title, len(plan)) as advance:
 

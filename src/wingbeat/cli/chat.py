@@ -19,7 +19,7 @@ def chat(
     model: options.Model = None,
     head: options.Head = None,
     drafter: options.Drafter = None,
-    steps: options.Steps = 2,
+    speculate: options.Speculate = "auto",
     topk: options.Topk = 1,
     nodes: options.Nodes = None,
     temperature: options.Temperature = 0.0,
@@ -29,17 +29,20 @@ def chat(
     seed: options.Seed = None,
     max_tokens: options.MaxTokens = 512,
     dtype: options.Dtype = "bfloat16",
+    weights: options.Weights = None,
     device: options.Device = "cpu",
     context: options.Context = None,
+    verify_path: options.VerifyPath = "captured",
+    eager: options.Eager = False,
 ) -> None:
     """Talk with the model; what was said before is kept."""
     from wingbeat.engine.request import SamplingParams
 
-    settings = options.draft(drafter, steps, topk, nodes)
+    settings = options.draft(drafter, speculate, topk, nodes, verify_path)
     params = SamplingParams(
         temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed, max_tokens=max_tokens
     )
-    llm = options.load(model, head, dtype, device, context)
+    llm = options.load(model, head, dtype, device, options.limits(context, eager), weights)
     options.use(llm, drafter, settings)
     if sys.stdin.isatty():
         import readline  # noqa: F401 - gives input() its line editing

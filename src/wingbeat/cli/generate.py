@@ -16,7 +16,7 @@ def generate(
     model: options.Model = None,
     head: options.Head = None,
     drafter: options.Drafter = None,
-    steps: options.Steps = 2,
+    speculate: options.Speculate = "auto",
     topk: options.Topk = 1,
     nodes: options.Nodes = None,
     temperature: options.Temperature = 0.0,
@@ -28,19 +28,22 @@ def generate(
     stop: options.Stop = None,
     ignore_eos: options.IgnoreEos = False,
     dtype: options.Dtype = "bfloat16",
+    weights: options.Weights = None,
     device: options.Device = "cpu",
     context: options.Context = None,
+    verify_path: options.VerifyPath = "captured",
+    eager: options.Eager = False,
 ) -> None:
     """Generate text from a prompt, printed as it comes."""
     from wingbeat.engine.request import SamplingParams
 
-    settings = options.draft(drafter, steps, topk, nodes)
+    settings = options.draft(drafter, speculate, topk, nodes, verify_path)
     params = SamplingParams(
         temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed, max_tokens=max_tokens,
         stop=tuple(stop or ()), ignore_eos=ignore_eos,
     )
     text = sys.stdin.read().removesuffix("\n") if prompt == "-" else prompt
-    llm = options.load(model, head, dtype, device, context)
+    llm = options.load(model, head, dtype, device, options.limits(context, eager), weights)
     options.use(llm, drafter, settings)
     for piece in llm.stream(text, params, raw=raw):
         print(piece, end="", flush=True)

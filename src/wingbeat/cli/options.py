@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,8 +15,10 @@ from wingbeat.measure import record, store
 
 if TYPE_CHECKING:
     from wingbeat.engine.llm import LLM
-    from wingbeat.engine.settings import DraftSettings
+    from wingbeat.engine.settings import DraftSettings, Limits
     from wingbeat.measure.record import RunRecord
+
+AUTO_STEPS = 6  # at most, where it is decided each cycle how many
 
 Model = Annotated[
     str | None, typer.Option(help="Hugging Face directory, hub id or .gguf file; without it the default model.")
@@ -26,9 +28,20 @@ Drafter = Annotated[
     Literal["none", "ngram", "eagle3"] | None, typer.Option(help="How to draft; without it eagle3 if there is a head.")
 ]
 Steps = Annotated[int, typer.Option(help="Tokens drafted one after the other.")]
+Speculate = Annotated[
+    str, typer.Option(help="auto: as much as pays; off; or how many tokens are drafted one after the other.")
+]
+VerifyPath = Annotated[
+    Literal["captured", "extend"], typer.Option(help="extend verifies as prefill runs: slower, to see what that costs.")
+]
+Eager = Annotated[bool, typer.Option("--eager", help="Run every forward in plain PyTorch operations, the reference.")]
 Topk = Annotated[int, typer.Option(help="Branches of a drafted node; 1 drafts a chain, more a tree (eagle3).")]
 Nodes = Annotated[int | None, typer.Option(help="Drafted tokens that verify looks at; by default as many as fit.")]
 Dtype = Annotated[Literal["bfloat16", "float32", "float16"], typer.Option(help="Precision of weights and cache.")]
+Weights = Annotated[
+    Literal["bfloat16", "int8"] | None,
+    typer.Option(help="int8 halves what a token reads, at a small cost in quality; by default as --dtype."),
+]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Context = Annotated[int | None, typer.Option(help="Most prompt and output tokens together.")]
 Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
@@ -60,33 +73,50 @@ def open_run(run: str, named: Path | None) -> tuple[RunRecord, Path]:
     return found, path
 
 
-def load(model: str | None, head: Path | None, dtype: str, device: str, context: int | None) -> LLM:
+def load(
+    model: str | None, head: Path | None, dtype: str, device: str, limits: Limits, weights: str | None = None
+) -> LLM:
     """The engine with its default drafter. Raises the errors of loading a model or head."""
     if head is not None and not head.exists():
         raise NotFoundError(f"no draft head at {head}: there is no such file or directory")
     from wingbeat.engine.llm import LLM
+
+    named = str(head) if head else None
+    return LLM(model, head=named, dtype=dtype, weights=weights, device=device, limits=limits)
+
+
+def limits(context: int | None, eager: bool) -> Limits:
+    """Those of one request at a time."""
     from wingbeat.engine.settings import Limits
 
-    limits = Limits(max_batch=1, context=context)
-    return LLM(model, head=str(head) if head else None, dtype=dtype, device=device, limits=limits)
+    return Limits(max_batch=1, context=context, eager=eager)
 
 
-def draft(drafter: str | None, steps: int, topk: int, nodes: int | None) -> DraftSettings:
+def draft(drafter: str | None, speculate: str, topk: int, nodes: int | None, verify_path: str) -> DraftSettings:
     """The drafting asked for; eagle3 for now where no drafter was named (see `use`)."""
     from wingbeat.engine.settings import DraftSettings
 
-    return DraftSettings(drafter=drafter or "eagle3", steps=steps, topk=topk, nodes=nodes)
+    shape: dict[str, Any] = {"topk": topk, "nodes": nodes, "extend": verify_path == "extend"}
+    if speculate == "off":
+        return DraftSettings(drafter="none")
+    if speculate == "auto":
+        return DraftSettings(drafter=drafter or "eagle3", steps=AUTO_STEPS, auto=True, **shape)
+    if not speculate.isdecimal():
+        raise UsageError(f"cannot speculate {speculate!r}; say auto, off or a number of tokens")
+    return DraftSettings(drafter=drafter or "eagle3", steps=int(speculate), **shape)
 
 
 def use(llm: LLM, drafter: str | None, settings: DraftSettings) -> None:
     """Drafts by `settings`, with the engine's own choice of drafter where none was named."""
-    llm.use(settings if drafter else replace(settings, drafter=llm.draft.drafter))
+    is_open = drafter is None and settings.drafter != "none"
+    llm.use(replace(settings, drafter=llm.draft.drafter) if is_open else settings)
 
 
 def arms(names: str, defaults: DraftSettings) -> dict[str, DraftSettings]:
-    """Arms by name, from names like "plain,ngram,eagle3:4,eagle3:6:4:16" (drafter[:steps[:topk[:nodes]]]).
+    """Arms by name, from names like "plain,ngram,eagle3:4,eagle3:6:4:16,eagle3:4@extend".
 
-    What a name leaves out is as in `defaults`.
+    That is drafter[:steps[:topk[:nodes]]], and how verify runs. What a name leaves out is as in `defaults`; where it
+    gives the steps, they are always taken.
     """
     chosen = [_arm(name.strip(), defaults) for name in names.split(",")]
     if len(chosen) != len(dict(chosen)):
@@ -95,12 +125,19 @@ def arms(names: str, defaults: DraftSettings) -> dict[str, DraftSettings]:
 
 
 def _arm(name: str, defaults: DraftSettings) -> tuple[str, DraftSettings]:
-    drafter, *numbers = name.split(":")
-    if not all(number.isdecimal() for number in numbers) or len(numbers) > 3:
-        raise UsageError(f"cannot read the arm {name!r}; write drafter[:steps[:topk[:nodes]]], such as eagle3:5:4:16")
+    shape, _, path = name.partition("@")
+    drafter, *numbers = shape.split(":")
+    if not all(number.isdecimal() for number in numbers) or len(numbers) > 3 or path not in ("", "extend"):
+        raise UsageError(
+            f"cannot read the arm {name!r}; write drafter[:steps[:topk[:nodes]]][@extend], such as eagle3:5:4:16"
+        )
     if drafter in ("plain", "none"):
         return "plain", replace(defaults, drafter="none")
-    given = dict(zip(("steps", "topk", "nodes"), map(int, numbers), strict=False))
+    given: dict[str, Any] = dict(zip(("steps", "topk", "nodes"), map(int, numbers), strict=False))
+    if numbers:
+        given["auto"] = False
+    if path:
+        given["extend"] = True
     if drafter == "ngram":
         given.setdefault("topk", 1)
     return name, replace(defaults, drafter=drafter, **given)

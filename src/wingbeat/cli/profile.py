@@ -56,10 +56,10 @@ def profile(
     if plot:
         plots.check(plot)
     record = options.open_run(run, store_named)[0] if run else None
-    llm = options.load(model, head, dtype, device, context)
+    llm = options.load(model, head, dtype, device, options.limits(context, False))
     grid = profiler.Grid.within(llm.context, _numbers(contexts) if contexts else None, _numbers(widths), repeats)
     if record is None:
-        defaults = options.draft(None, steps, topk, nodes)
+        defaults = options.draft(None, str(steps), topk, nodes, "captured")
         chosen = options.arms(arms or ("plain,eagle3" if llm.head else "plain,ngram"), defaults)
         record = _short_run(llm, chosen, options.store_folder(store_named), (limit, max_tokens))
     drafts = profiler.drafts(llm, record)

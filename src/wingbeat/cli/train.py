@@ -122,10 +122,12 @@ def evaluate(
     max_tokens: options.MaxTokens = 128,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
     dtype: options.Dtype = "bfloat16",
+    weights: options.Weights = None,
     device: options.Device = "cpu",
 ) -> None:
     """Measure acceptance by position and tokens per cycle in the engine, greedy, with a chain and a tree."""
     from wingbeat.cli import train_eval
 
     arms = {f"chain of {steps}": (steps, 1, steps), f"tree of {nodes}": (steps, topk, nodes)}
-    train_eval.run(train_eval.load(model, head, dtype, device), prompts, arms, (limit, max_tokens), as_json)
+    llm = train_eval.load(model, head, dtype, device, weights)
+    train_eval.run(llm, prompts, arms, (limit, max_tokens), as_json)

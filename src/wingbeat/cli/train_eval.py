@@ -46,14 +46,14 @@ class Counter:
         }
 
 
-def load(model: str | None, head: Path, dtype: str, device: str) -> LLM:
+def load(model: str | None, head: Path, dtype: str, device: str, weights: str | None) -> LLM:
     """An engine that serves several questions at once: acceptance is the same, and sooner known."""
     if not head.exists():
         raise NotFoundError(f"no draft head at {head}: there is no such file or directory")
     from wingbeat.engine.llm import LLM
     from wingbeat.engine.settings import Limits
 
-    return LLM(model, head=str(head), dtype=dtype, device=device, limits=Limits(max_batch=BATCH))
+    return LLM(model, head=str(head), dtype=dtype, weights=weights, device=device, limits=Limits(max_batch=BATCH))
 
 
 def run(llm: LLM, files: Sequence[Path], arms: Mapping[str, Arm], sizes: tuple[int, int], as_json: bool) -> None:

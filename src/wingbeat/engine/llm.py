@@ -69,11 +69,14 @@ class LLM:
         self.head_path = self._find_head(model, head)
         target = load_target(path, DTYPES[dtype], device)
         head_module = load_head(self.head_path, target) if self.head_path else None
-        self.target, self.head, self.eager_because = _quickest(target, head_module, weights == "int8")
+        self.target, self.head, self.eager_because = _quickest(
+            target, head_module, weights == "int8", limits.eager
+        )
         self.weights = f"int8, held as {dtype}" if weights == "int8" and self.eager_because else weights or dtype
         self.tokenizer = Tokenizer(path)
         self.context = self._resolve_context(limits)
         self._eager: Target | None = None
+        self._engines: dict[tuple[DraftSettings, Limits], Engine] = {}  # kept with what they captured
         self._policies: dict[DraftSettings, AutoPolicy] = {}  # kept, so that what was learnt is not lost
         self.use(draft or DraftSettings(drafter="eagle3" if self.head else "ngram", steps=MOST_STEPS, auto=True))
 
@@ -92,13 +95,15 @@ class LLM:
     @property
     def effective(self) -> dict[str, object]:
         """The configuration in force."""
+        step = self.engine.step_forward
         return {
             "model": str(self.model_path), "head": self.head_path and str(self.head_path),
             "draft": asdict(self.draft) | {"nodes": self.engine.drafter.num_nodes},
             "dtype": str(self.target.dtype).removeprefix("torch."), "weights": self.weights,
             "device": str(self.target.device),
-            "limits": asdict(self.limits) | {"context": self.context}, "path": self.engine.step_forward.path,
-            "eager_because": self.eager_because, "threads": torch.get_num_threads(),
+            "limits": asdict(self.limits) | {"context": self.context}, "path": step.path,
+            "eager_because": (step.because or self.eager_because) if step.path == "eager" else None,
+            "threads": torch.get_num_threads(),
         }
 
     def use(self, draft: DraftSettings) -> None:
@@ -106,11 +111,16 @@ class LLM:
         if draft.drafter == "eagle3" and self.head is None:
             raise UsageError("drafter eagle3 needs a draft head, and none ships for this model; name one with head")
         self.draft = draft
+        if (draft, self.limits) in self._engines:
+            self.engine = self._engines[draft, self.limits]
+            return
         drafter = self._make_drafter(draft)
         if draft.auto and draft not in self._policies:
             self._policies[draft] = AutoPolicy(draft.steps, drafter.heeds_floor)
         policy, extend = self._policies.get(draft), self._verifier() if draft.extend else None
         self.engine = Engine(self.target, drafter, self.limits, self.context, policy, extend)
+        if self.engine.step_forward.captures:
+            self._engines[draft, self.limits] = self.engine
 
     def _verifier(self) -> Target:
         """An eager target for verify alone; loaded once where the engine's own is another."""
@@ -190,13 +200,17 @@ class LLM:
 
 
 def _quickest(
-    target: Target, head: DraftHead | None, int8: bool
+    target: Target, head: DraftHead | None, int8: bool, eager: bool
 ) -> tuple[Target | NativeTarget, DraftHead | NativeHead | None, str | None]:
     """Target and head in the quickest form that this device has, and why that is eager if it is."""
     try:
+        if eager:
+            raise UnsupportedError("it was asked for")
         return *to_native(target, head, int8), None
     except UnsupportedError as error:
-        if int8 or (target.device.type == "cpu" and target.dtype == torch.bfloat16):
+        if eager:
+            pass
+        elif int8 or (target.device.type == "cpu" and target.dtype == torch.bfloat16):
             held = f"; int8 weights are held as {target.dtype}" if int8 else ""
             warnings.warn(f"forwards are eager, and slower: {error}{held}", stacklevel=3)
         if int8:

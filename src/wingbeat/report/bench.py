@@ -35,10 +35,11 @@ def _heading(record: RunRecord) -> str:
     rounds = record.measured()
     prompts = len({entry.prompt for entry in rounds})
     asked, launches = record.requested, len(record.launches)
+    weights = ", int8 weights" if asked.get("weights") == "int8" else ""
     text = (
         f"{prompts} of {record.workload['prompts']} prompts ({record.workload['name']}), {len(rounds)} rounds, "
-        f"{launches} launch{'es' * (launches > 1)}; {asked.get('model') or 'default model'}, {asked.get('dtype')}, "
-        f"temperature {asked.get('temperature')}, up to {asked.get('max_tokens')} tokens each."
+        f"{launches} launch{'es' * (launches > 1)}; {asked.get('model') or 'default model'}, {asked.get('dtype')}"
+        f"{weights}, temperature {asked.get('temperature')}, up to {asked.get('max_tokens')} tokens each."
     )
     if not record.finished:
         text += " Not finished: only the rounds that ended are counted."

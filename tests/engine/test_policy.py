@@ -13,8 +13,8 @@ MOST = 6
 class Machine:
     """A target and a drafter whose costs and acceptance are given.
 
-    costs: ms of a plain cycle, of drafting at all, and of each drafted token (drafting and verifying it). chances:
-    of accepting a drafted token, one for each kind of cycle (easy, hard); the drafter knows which kind it is if `knows`.
+    costs: ms of a plain cycle, of drafting at all, and of each drafted token (drafting and verifying it). chances: of
+    accepting a drafted token, one for each kind of cycle (easy, hard); with `knows` the drafter knows the kind.
     """
 
     def __init__(self, costs=(10.0, 1.0, 1.0), chances=(0.8, 0.4), batch=1, knows=True, noise=0.03) -> None:
@@ -111,5 +111,6 @@ def test_every_choice_has_a_reason():
     policy = auto(machine)
     machine.run(policy, 200)
     budget = policy.plan(1, 300, False)
-    assert budget.steps and "ms a token" in budget.reason
+    assert budget.steps
+    assert "ms a token" in budget.reason
     assert FixedPolicy(3).plan(1, 1, False).reason == "fixed"

@@ -47,7 +47,8 @@ def bench(
 ) -> None:
     """Compare plain decoding with speculation: speed, cost of a cycle, acceptance, and equality of the outputs."""
     requested = {
-        "model": model, "head": head and str(head), "dtype": dtype, "device": device, "context": context, "eager": eager,
+        "model": model, "head": head and str(head), "dtype": dtype, "device": device, "context": context,
+        "eager": eager,
         "weights": weights,
         "draft": asdict(options.draft(None, speculate, topk, nodes, "captured")), "arms": arms,
         "temperature": temperature, "seed": seed, "max_tokens": max_tokens,

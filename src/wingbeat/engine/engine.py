@@ -28,13 +28,15 @@ from wingbeat.model.target import Target
 
 @dataclass(frozen=True)
 class Batch:
-    """The running requests in row order, their last committed tokens [B], cache lengths [B], and how much to draft."""
+    """The running requests in row order, their last committed tokens [B], cache lengths [B], how much to draft, and how
+    many forwards were captured before."""
 
     requests: tuple[Request, ...]
     roots: Tensor
     starts: Tensor
     contexts: tuple[int, ...]
     budget: Budget
+    captures: int
 
 
 class Engine:
@@ -109,6 +111,7 @@ class Engine:
             starts=self.cache.starts(0, len(running)),
             contexts=contexts,
             budget=self.policy.plan(len(running), sum(contexts) // len(running), joined),
+            captures=Runner.captures_so_far,
         )
 
     def _prefill(self, row: int, request: Request) -> None:
@@ -195,6 +198,7 @@ class Engine:
             path=self.step_forward.path,
             expected=() if tree.chances is None else tuple(tree.chances.sum(1).tolist()),
             reason=batch.budget.reason,
+            captured=Runner.captures_so_far > batch.captures,
         )
         self.policy.learn(facts)
         self.observer.cycle(facts)

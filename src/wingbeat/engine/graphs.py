@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -113,6 +113,8 @@ class Runner:
     are called from then on, and `because` keeps the reason.
     """
 
+    captures_so_far: ClassVar[int] = 0  # of all runners
+
     def __init__(self, recorder: Recorder | None, rows: int) -> None:
         self.because: str | None = None
         self._recorder, self._rows = recorder, rows
@@ -164,6 +166,7 @@ class Runner:
     def _capture(self, work: Work, inputs: Outputs) -> _Graph | None:
         """Captures, replays once and compares with a plain call; None, with a warning, where that goes wrong."""
         assert self._recorder is not None
+        Runner.captures_so_far += 1
         try:
             expected = tuple(output.clone() for output in work())
             replay, outputs = self._recorder.record(work)

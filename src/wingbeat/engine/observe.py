@@ -17,6 +17,7 @@ class CycleFacts:
     target agreed with. committed: tokens appended (accepted + 1, fewer where a stop cut them off).
     width: tokens a request that verify looked at. path: which kind of forward verify was ("eager", ...).
     expected: accepted tokens by the drafter's account (empty: it gives none). reason: of how much was drafted.
+    captured: forwards were captured on the way, which took time that later cycles do not take.
     """
 
     batch: int
@@ -28,6 +29,7 @@ class CycleFacts:
     path: str
     expected: tuple[float, ...] = ()
     reason: str = ""
+    captured: bool = False
 
 
 class Observer(Protocol):

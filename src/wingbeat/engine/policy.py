@@ -212,6 +212,8 @@ class AutoPolicy:
         return min(range(1, self._most + 1), key=lambda steps: self._assumed(cell, steps))
 
     def learn(self, facts: CycleFacts) -> None:
+        if facts.captured:
+            return
         ms, cell = 1e3 * (self._clock() - self._begun), self._cell
         if not self._budget.steps:
             usual = cell.plain_ms if cell.plain.weight else ms

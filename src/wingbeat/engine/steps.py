@@ -38,6 +38,11 @@ class Step:
         return self.target.path if self._run.path == "eager" else self._run.path
 
     @property
+    def captures(self) -> bool:
+        """Whether forwards are captured, so that it pays to keep the step."""
+        return self._run.captures
+
+    @property
     def because(self) -> str | None:
         """Why forwards that should be captured are not."""
         return self._run.because

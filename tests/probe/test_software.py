@@ -82,6 +82,16 @@ def test_files_that_run_at_every_start_are_seen(packages):
     assert found == {"patch.pth": hashlib.sha256(b"import patch").hexdigest()[:16]}
 
 
+def test_what_was_found_before_the_time_was_over_is_told(packages, monkeypatch):
+    (packages / "vllm/a.py").write_text("x = 1; import time\n")
+    ticks = iter([0.0, 1.0, 3.0])
+    monkeypatch.setattr(software.time, "monotonic", lambda: next(ticks))
+    found = software.patched(Host(), HERE, 0.0)
+    assert found.state == "unknown"
+    assert "after 2 files" in found.reason
+    assert "changed among them: vllm/a.py sha256:" in found.reason
+
+
 def test_a_missing_file_is_a_change(packages):
     (packages / "thing.py").unlink()
     assert software.patched(Host(), HERE, 0.0).value == ["thing.py missing"]

@@ -115,7 +115,9 @@ def patched(host: Host, target: Target, seconds: float) -> Reading:
     end = time.monotonic() + 2.0
     for record in _records(host, folders):
         if time.monotonic() > end:
-            return unknown(f"the time was over after {len(suspect) + len(quiet)} files; {record} is not verified")
+            changed = ", ".join(filter(None, (_changed(host, entry) for entry in suspect))) or "nothing"
+            looked = len(suspect) + len(quiet)
+            return unknown(f"the time was over after {looked} files, before {record}; changed among them: {changed}")
         installed = os.path.getmtime(host.root + record)
         for path, digest, size in _entries(host, record):
             ordinary = _looks_installed(host.root + path, size, installed)

@@ -65,6 +65,7 @@ def _rows(arms: Sequence[ArmSummary]) -> list[list[str]]:
         _row("  draft", arms, lambda arm: f"{arm.ms['draft'].median:.2f}"),
         _row("  verify", arms, lambda arm: f"{arm.ms['verify'].median:.2f}"),
         _row("  rest", arms, lambda arm: f"{arm.ms['rest'].median:.2f}"),
+        _row("  rest, share", arms, lambda arm: f"{arm.ms['rest'].median / arm.ms['cycle'].median:.1%}"),
         _row("verify / decode", arms, lambda arm: _median(_ratio(arm, "verify_ratio"))),
         _row("prefill, ms", arms, lambda arm: f"{arm.prefill_ms.median:.1f}"),
         _row("outputs as plain", arms, lambda arm: _identical(arm.against_plain)),

@@ -55,9 +55,10 @@ def profile(
 
     if plot:
         plots.check(plot)
+    at_widths, at_contexts = _numbers(widths), _numbers(contexts) if contexts else None
     record = options.open_run(run, store_named)[0] if run else None
     llm = options.load(model, head, dtype, device, options.limits(context, False))
-    grid = profiler.Grid.within(llm.context, _numbers(contexts) if contexts else None, _numbers(widths), repeats)
+    grid = profiler.Grid.within(llm.context, at_contexts, at_widths, repeats)
     if record is None:
         defaults = options.draft(None, str(steps), topk, nodes, "captured")
         chosen = options.arms(arms or ("plain,eagle3" if llm.head else "plain,ngram"), defaults)

@@ -111,6 +111,5 @@ def test_every_choice_has_a_reason():
     policy = auto(machine)
     machine.run(policy, 200)
     budget = policy.plan(1, 300, False)
-    assert budget.steps
-    assert "ms a token" in budget.reason
+    assert (budget.steps > 0, budget.reason) in ((True, "drafting pays"), (False, "measuring a plain cycle"))
     assert FixedPolicy(3).plan(1, 1, False).reason == "fixed"

@@ -27,6 +27,8 @@ BURST = 5  # cycles of a trial; the first catches up
 SHORTEST_WAIT, LONGEST_WAIT = 16, 1024  # plain cycles between trials; doubled by each that fails
 REFRESH = 128  # drafting cycles after which a plain one is measured again
 OUTLIER = 4.0  # a cycle that took this many times what was expected counts as that much
+FIXED, PAYS, LOSES = "fixed", "drafting pays", "drafting does not pay"  # the reasons of a budget
+TRIAL, MEASURING = "trial", "measuring a plain cycle"
 
 
 class Policy(Protocol):
@@ -44,7 +46,7 @@ class FixedPolicy:
     """Always `steps` steps."""
 
     def __init__(self, steps: int) -> None:
-        self._budget = Budget(steps, reason="fixed")
+        self._budget = Budget(steps, reason=FIXED)
 
     def plan(self, batch: int, context: int, joined: bool) -> Budget:
         return self._budget
@@ -172,16 +174,14 @@ class AutoPolicy:
 
     def _decide(self, cell: Cell) -> Budget:
         if cell.plain.weight < 1.5 or (cell.is_on and cell.cycles >= REFRESH):
-            return Budget(0, reason="measuring a plain cycle")
-        plain, drafting = cell.plain_ms, self._drafting_ms(cell)
-        if cell.is_on and not cell.trial and drafting > plain:
+            return Budget(0, reason=MEASURING)
+        if cell.is_on and not cell.trial and self._drafting_ms(cell) > cell.plain_ms:
             cell.is_on, cell.cycles = False, 0
         if not cell.is_on and not cell.trial and cell.cycles >= cell.wait:
             cell.begin_trial()
         if cell.trial:
-            return self._draft(cell, "trial")
-        figures = f"{drafting:.2f} ms a token drafting, {plain:.2f} plain"
-        return self._draft(cell, f"on: {figures}") if cell.is_on else Budget(0, reason=f"off: {figures}")
+            return self._draft(cell, TRIAL)
+        return self._draft(cell, PAYS) if cell.is_on else Budget(0, reason=LOSES)
 
     def _draft(self, cell: Cell, reason: str) -> Budget:
         """Up to where, by acceptance so far or by the drafter's account, one token more costs more than it brings."""

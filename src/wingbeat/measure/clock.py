@@ -27,6 +27,8 @@ class CycleShape(Protocol):
     def width(self) -> int: ...
     @property
     def path(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
 
 
 class FakeClock:
@@ -92,6 +94,7 @@ class TimingObserver:
         columns.committed.append(facts.committed)
         columns.width.append(facts.width)
         columns.path.append(facts.path)
+        columns.reason.append(facts.reason)
 
     def read(self) -> float:
         """Seconds, after the device has caught up."""

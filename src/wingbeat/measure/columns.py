@@ -88,7 +88,8 @@ class CycleColumns:
     what no phase covers and "cycle" the whole (0.0: the phase did not happen in this cycle); time: seconds from the
     start of the launch to the end of the cycle (empty: not known); contexts: tokens in the cache before it; accepted:
     drafted tokens that were accepted, the target's own token not counted; committed: tokens added to the output;
-    width: tokens verified for each request; path: how the forward ran. The rows of contexts, drafted, accepted and
+    width: tokens verified for each request; path: how the forward ran; reason: of how much was drafted (empty: not known).
+    The rows of contexts, drafted, accepted and
     committed hold one number for each request of the batch.
     """
 
@@ -100,33 +101,37 @@ class CycleColumns:
     committed: Rows = field(default_factory=Rows)
     width: MutableSequence[int] = field(default_factory=integers)
     path: list[str] = field(default_factory=list)
+    reason: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.width)
 
 
 def pack(columns: CycleColumns) -> dict[str, Any]:
-    """The columns as a JSON object: "ms.draft", ..., requests a cycle as "batch", paths as places in "paths"."""
-    paths = list(dict.fromkeys(columns.path))
+    """The columns as a JSON object: "ms.draft", ..., requests a cycle as "batch", paths and reasons as places in
+    "paths" and "reasons"."""
+    paths, reasons = list(dict.fromkeys(columns.path)), list(dict.fromkeys(columns.reason))
     arrays: dict[str, array[Any]] = {f"ms.{name}": floats(column) for name, column in columns.ms.items()}
     arrays |= {"time": seconds(columns.time), "width": integers(columns.width)}
     arrays |= {"path": integers(map(paths.index, columns.path)), "batch": columns.contexts.counts()}
+    arrays |= {"reason": integers(map(reasons.index, columns.reason))}
     arrays |= {name: getattr(columns, name).flat for name in ROWS}
-    return {"paths": paths, **lines.pack(arrays)}
+    return {"paths": paths, "reasons": reasons, **lines.pack(arrays)}
 
 
 def unpack(packed: Mapping[str, Any]) -> CycleColumns:
     """The reverse of `pack`. Raises KeyError for a missing column, ValueError where lengths do not fit."""
-    arrays, paths = lines.unpack(packed), packed["paths"]
+    arrays, paths, reasons = lines.unpack(packed), packed["paths"], packed.get("reasons", [])
     ends = integers(accumulate(arrays["batch"]))
     columns = CycleColumns(
         ms={name.removeprefix("ms."): column for name, column in arrays.items() if name.startswith("ms.")},
         time=arrays["time"],
         width=arrays["width"],
         path=[paths[place] for place in arrays["path"]],
+        reason=[reasons[place] for place in arrays.get("reason", ())],
         **{name: Rows.of(arrays[name], ends[:]) for name in ROWS},
     )
     lengths = {len(columns.width), len(columns.path), len(columns.contexts), *map(len, columns.ms.values())}
-    if len(lengths) != 1 or len(columns.time) not in (0, len(columns)):
+    if len(lengths) != 1 or not {len(columns.time), len(columns.reason)} <= {0, len(columns)}:
         raise ValueError("the columns of cycles are not equally long")
     return columns

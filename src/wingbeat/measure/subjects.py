@@ -128,6 +128,7 @@ class FakeCycle:
     committed: tuple[int, ...]
     width: int
     path: str = "script"
+    reason: str = "script"
 
 
 class FakeSubject:

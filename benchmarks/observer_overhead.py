@@ -46,7 +46,7 @@ def main() -> None:
                 times[watched].append(seconds(llm, prompt, params, watched))
             ratios.append(statistics.mean(times[True]) / statistics.mean(times[False]))
         found = spread([100 * (ratio - 1) for ratio in ratios])
-        print(f"{name}: {found.median:+.2f} % ({found.low:+.2f} to {found.high:+.2f}), {found.count} pairs of two and two")
+        print(f"{name}: {found.median:+.2f} % ({found.low:+.2f} to {found.high:+.2f}), {found.count} pairs of two")
 
 
 if __name__ == "__main__":

@@ -88,9 +88,8 @@ class CycleColumns:
     what no phase covers and "cycle" the whole (0.0: the phase did not happen in this cycle); time: seconds from the
     start of the launch to the end of the cycle (empty: not known); contexts: tokens in the cache before it; accepted:
     drafted tokens that were accepted, the target's own token not counted; committed: tokens added to the output;
-    width: tokens verified for each request; path: how the forward ran; reason: of how much was drafted (empty: not known).
-    The rows of contexts, drafted, accepted and
-    committed hold one number for each request of the batch.
+    width: tokens verified for each request; path: how the forward ran; reason: of how much was drafted (empty: not
+    known). The rows of contexts, drafted, accepted and committed hold one number for each request of the batch.
     """
 
     ms: dict[str, MutableSequence[float]] = field(default_factory=dict)

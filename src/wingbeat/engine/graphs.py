@@ -49,21 +49,28 @@ class CudaRecorder:
 
     path = "graph"
 
-    def __init__(self) -> None:
-        self._pool = torch.cuda.graph_pool_handle()
-        self._stream = torch.cuda.Stream()
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._pool, self._stream = device, torch.cuda.graph_pool_handle(), torch.cuda.Stream(device)
+        self._keeper: torch.cuda.CUDAGraph | None = None
 
     def record(self, work: Work) -> tuple[Replay, Outputs]:
-        self._stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self._stream):
-            for _ in range(WARM_UPS):
-                work()
-        torch.cuda.current_stream().wait_stream(self._stream)
+        with torch.cuda.device(self._device):
+            if self._keeper is None:  # a pool whose graphs are all gone cannot be captured into again
+                self._keeper, _ = self._capture(lambda: (torch.zeros(1, device=self._device),))
+            self._stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self._stream):
+                for _ in range(WARM_UPS):
+                    work()
+            torch.cuda.current_stream().wait_stream(self._stream)
+            graph, outputs = self._capture(work)
+        return graph.replay, outputs
+
+    def _capture(self, work: Work) -> tuple[torch.cuda.CUDAGraph, Outputs]:
         graph = torch.cuda.CUDAGraph()
         # other threads may go on using the device: they do not disturb this one's capture
         with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
             outputs = work()
-        return graph.replay, outputs
+        return graph, outputs
 
 
 class RepeatRecorder:
@@ -92,9 +99,9 @@ class RepeatRecorder:
 
 
 @cache
-def cuda_recorder() -> CudaRecorder:
-    """The one of this process."""
-    return CudaRecorder()
+def cuda_recorder(device: torch.device) -> CudaRecorder:
+    """The one of this process for a device."""
+    return CudaRecorder(device)
 
 
 @dataclass(frozen=True)
@@ -123,7 +130,7 @@ class Runner:
     @classmethod
     def of(cls, device: torch.device, rows: int, eager: bool = False) -> Runner:
         """With CUDA graphs on a CUDA device, unless `eager`."""
-        return cls(cuda_recorder() if device.type == "cuda" and not eager else None, rows)
+        return cls(cuda_recorder(device) if device.type == "cuda" and not eager else None, rows)
 
     @property
     def captures(self) -> bool:

@@ -1,0 +1,142 @@
+"""Why: every cause held against the evidence, what is left of them, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from wingbeat.errors import UsageError
+from wingbeat.investigate import facts, hypothesis, moves, plan
+from wingbeat.investigate.causes import ALL
+from wingbeat.investigate.compare import Comparison, compare
+from wingbeat.investigate.facts import Fact
+from wingbeat.investigate.hypothesis import Finding, judge
+from wingbeat.investigate.moves import Moves
+from wingbeat.investigate.plan import Experiment
+from wingbeat.investigate.side import Side
+from wingbeat.measure.record import PLAIN
+from wingbeat.measure.replicates import SAME_WITHIN
+from wingbeat.probe.difference import Change
+
+MOVED_BACK = 0.5  # of the change, from which an intervention confirms
+Outcome = Literal["cause", "several causes", "nothing observable changed", "no change", "cannot tell"]
+
+
+@dataclass
+class Case:
+    """The evidence. tried: by cause, whether undoing it moved the speed back, and in words by how much."""
+
+    found: Comparison
+    facts: dict[str, Fact]
+    moves: Moves
+    tried: dict[str, tuple[bool, str]] = field(default_factory=dict)
+
+    def match(self, pattern: str) -> list[Fact]:
+        """The facts whose names fit."""
+        return hypothesis.match(self.facts, pattern)
+
+    def changed(self, pattern: str) -> list[Fact]:
+        """Those that are another on both sides."""
+        return [fact for fact in self.match(pattern) if fact.state == "changed"]
+
+    def setting(self, *names: str) -> Any:
+        """A setting of the side after, by the first name that is known; else None."""
+        known = (self.facts[f"setting.{name}"].after for name in names if f"setting.{name}" in self.facts)
+        return next((value for value in known if value is not None), None)
+
+    @cached_property
+    def devices(self) -> int | None:
+        """GPUs on both sides (0: none; None: not known)."""
+        counts = [one.get("gpu.count") for one in map(facts.readings, (self.found.before, self.found.after))]
+        known = [0 if one.state == "not applicable" else one.value for one in counts if one and one.state != "unknown"]
+        return max((count for count in known if isinstance(count, int)), default=None)
+
+    @property
+    def has_devices(self) -> bool:
+        """Whether work runs on GPUs, as far as is known."""
+        return self.devices != 0
+
+    @property
+    def drafts(self) -> bool:
+        """Whether the arms speculate."""
+        return self.found.before.arm != PLAIN or self.found.after.arm != PLAIN
+
+
+@dataclass(frozen=True)
+class Investigation:
+    """What was found. findings: all causes, the best explanation first; left: those that stand; drift: what changed in
+    the environment while a side ran; experiments: what to run next, in order."""
+
+    found: Comparison
+    outcome: Outcome
+    findings: list[Finding]
+    facts: dict[str, Fact]
+    experiments: list[Experiment]
+    drift: tuple[list[Change], list[Change]]
+
+    @property
+    def left(self) -> list[Finding]:
+        """The causes that stand."""
+        return [finding for finding in self.findings if finding.survives]
+
+    @property
+    def ruled_out(self) -> list[Finding]:
+        """The causes that do not."""
+        return [finding for finding in self.findings if finding.verdict == "ruled out"]
+
+    @property
+    def unseen(self) -> list[Finding]:
+        """The causes of which nothing can be said, and which nothing speaks for."""
+        return [f for f in self.findings if f.verdict in ("not observable", "inconclusive") and not f.survives]
+
+    @property
+    def accused(self) -> list[Finding]:
+        """The causes that were seen."""
+        return [finding for finding in self.findings if finding.verdict in ("confirmed", "consistent")]
+
+
+def investigate(
+    before: Side, after: Side, same_within: float = SAME_WITHIN, tried: Mapping[str, Side] | None = None
+) -> Investigation:
+    """Compares two sides and holds every cause against what is known.
+
+    tried: by cause, a run like `after` in which that alone was put back. Raises UsageError for an unknown cause, and as
+    `compare`.
+    """
+    found = compare(before, after, same_within)
+    known = {cause.key for cause in ALL}
+    if unknown := sorted({*(tried or {})} - known):
+        raise UsageError(f"no cause is called {unknown[0]}; there are {', '.join(sorted(known))}")
+    results = {key: _tried(found, side, same_within) for key, side in (tried or {}).items()}
+    case = Case(found, facts.gather(found), moves.seen(found), results)
+    findings = sorted((judge(cause, case) for cause in ALL), key=lambda finding: finding.score, reverse=True)
+    outcome = _outcome(case, findings)
+    return Investigation(
+        found=found,
+        outcome=outcome,
+        findings=findings,
+        facts=case.facts,
+        experiments=plan.choose(outcome, findings),
+        drift=(facts.drift(before), facts.drift(after)),
+    )
+
+
+def _tried(found: Comparison, side: Side, same_within: float) -> tuple[bool, str]:
+    """Whether an intervention moved the speed back."""
+    total, back = moves.seen(found).total, moves.seen(compare(found.after, side, same_within)).total
+    share = -back / total if total and back else 0.0
+    words = f"putting it back ({side.label}) moved the speed back by {share:.0%} of the change"
+    if not share:
+        words = f"putting it back ({side.label}) did not certainly change the speed"
+    return share >= MOVED_BACK, words
+
+
+def _outcome(case: Case, findings: Sequence[Finding]) -> Outcome:
+    accused = [finding for finding in findings if finding.verdict in ("confirmed", "consistent")]
+    if case.moves.total is None:
+        return "no change" if case.found.verdict == "same" else "cannot tell"
+    if any(finding.verdict == "confirmed" for finding in accused) or len(accused) == 1:
+        return "cause"
+    return "several causes" if accused else "nothing observable changed"

@@ -1,0 +1,29 @@
+"""Verify without its captured path: run as prefill is (extend), eager, launch by launch."""
+
+from wingbeat.investigate.causes.shapes import DRAFT_ALONE, TARGET_STEPS, VERIFY_ALONE
+from wingbeat.investigate.hypothesis import Cause, Prediction, Watch
+
+CAUSE = Cause(
+    key="captured",
+    family="verify's code path",
+    question="Does verify run captured, as decode does, or as extend?",
+    predicts=(
+        VERIFY_ALONE,
+        DRAFT_ALONE,
+        TARGET_STEPS,
+        Prediction("a constant for every launch of work", moves=("verify", "draft"), stays=("tokens",)),
+        Prediction("time between the phases", moves=("host",), stays=("tokens",)),
+    ),
+    watches=(
+        Watch("run.captured", "less"), Watch("run.path"), Watch("setting.path"), Watch("setting.eager"),
+        Watch("setting.extend"), Watch("setting.disable_cuda_graph"), Watch("setting.cuda_graph_*"),
+        Watch("setting.enforce_eager"), Watch("setting.compilation_config"), Watch("setting.cudagraph_*"),
+        Watch("setting.disable_draft_cuda_graph"), Watch("setting.eager_because"),
+        Watch("env.SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH"),
+    ),
+    decides=("run.captured|run.path",),
+    shape="a constant at every context; jumps between batch sizes that are captured and others",
+    see="the server's log (`cuda graph: False`), or `cuda_graph_passes_total` of its metrics",
+    experiments=("captured", "kernel"),
+    near=3,
+)  # fmt: skip

@@ -1,0 +1,20 @@
+"""Other number formats: weights, activations or the cache in another type move other amounts of memory."""
+
+from wingbeat.investigate.causes.shapes import ANY
+from wingbeat.investigate.hypothesis import Cause, Watch
+
+CAUSE = Cause(
+    key="precision",
+    family="configuration",
+    question="Is the model run in another number format?",
+    predicts=(ANY,),
+    watches=(
+        Watch("setting.dtype"), Watch("setting.quantization"), Watch("setting.weights"),
+        Watch("setting.kv_cache_dtype"), Watch("setting.speculative_draft_model_quantization"),
+    ),
+    decides=("setting.dtype|process.argv",),
+    shape="one ratio for whatever reads these numbers",
+    see="a run recorded with its settings",
+    experiments=("configuration",),
+    near=3,
+)  # fmt: skip

@@ -1,0 +1,232 @@
+"""Facts about how two runs were measured, from the runs themselves: contexts, paths, course over time, launches."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from wingbeat.investigate import comparable
+from wingbeat.investigate.side import LaunchView, Side
+from wingbeat.measure.replicates import two_groups
+from wingbeat.measure.series import SHORTEST, trend
+
+if TYPE_CHECKING:
+    from wingbeat.investigate.compare import Comparison
+
+CAPTURED = {"graph", "native", "repeat"}  # paths that are prepared once, and take verify as they take decode
+CLOSE = 0.1  # means that differ by less are the same
+SHARE = 0.05  # of cycles
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one thing was on both sides (None: not known, for this reason)."""
+
+    name: str
+    before: Any
+    after: Any
+    same: bool
+    reason: str = ""
+
+
+def run(found: Comparison) -> Iterator[Measured]:
+    """How both sides of a comparison were measured."""
+    sides = (found.before, found.after)
+    for name, (measure, close, why) in MEASURES.items():
+        first, second = map(measure, sides)
+        known = first is not None and second is not None
+        yield Measured(name, first, second, known and close(first, second), "" if known else why)
+    if gap := _groups(*sides):
+        yield Measured("groups", "launches of one kind", f"launches of two kinds, {math.expm1(gap):.0%} apart", False)
+
+
+def level(one: Side, name: str) -> float | None:
+    """A quantity over all launches of a side, whether or not it may be compared."""
+    known = [value for launch in one.launches if (value := _level(launch, name)) is not None]
+    return statistics.fmean(known) if len(known) == len(one.launches) else None
+
+
+def prefill(one: Side) -> float | None:
+    """Milliseconds before the first cycle of a round, else to the first token."""
+    rounds = [entry.arms[one.arm] for record in one.records for entry in record.measured() if one.arm in entry.arms]
+    if rounds:
+        return statistics.fmean(facts.prefill_ms for facts in rounds) or None
+    return level(one, "ttft_ms")
+
+
+def _level(launch: LaunchView, name: str) -> float | None:
+    if not launch.prompts:
+        return launch.levels.get(name)
+    sums = {key: float(column.sum()) for key, column in launch.totals.items()}
+    if name.endswith("_ms"):
+        return sums[name] / sums["cycles"] if name in sums else None
+    ratios = {
+        "tokens_per_second": 1000 * sums["tokens"] / sums["cycle_ms"],
+        "tokens_per_cycle": sums["tokens"] / sums["rows"],
+        "requests": sums["rows"] / sums["cycles"],
+    }
+    return ratios.get(name)
+
+
+def _context(one: Side) -> float | None:
+    means = [launch.mean_context() for launch in one.launches]
+    known = [mean for mean in means if mean]
+    return round(statistics.fmean(known)) if len(known) == len(means) else None
+
+
+def _new_tokens(one: Side) -> float | None:
+    entries = [entry.arms[one.arm] for record in one.records for entry in record.measured() if one.arm in entry.arms]
+    lengths = [request.new_tokens for facts in entries for request in facts.requests]
+    return round(statistics.fmean(lengths), 1) if lengths else level(one, "new_tokens")
+
+
+def _prompts(one: Side) -> str | None:
+    known = comparable.asked(one, "sha256")
+    return str(known)[:12] if known else None
+
+
+def _requests(one: Side) -> float | None:
+    asked = comparable.asked(one, "concurrency")
+    if any("requests" in launch.levels or launch.prompts for launch in one.launches):
+        found = level(one, "requests")
+        return asked if found in (None, 1.0) and asked else found if asked or _has_cycles(one) else None
+    return asked
+
+
+def _captured(one: Side) -> float | None:
+    """The share of cycles that ran captured."""
+    known = level(one, "captured")
+    if known is not None:
+        return known
+    paths = _paths(one)
+    return None if paths is None else sum(paths[path] for path in paths if path in CAPTURED) / sum(paths.values())
+
+
+def _path(one: Side) -> str | None:
+    """The path that most cycles took."""
+    paths = _paths(one)
+    return paths.most_common(1)[0][0] if paths else None
+
+
+def _paths(one: Side) -> Counter[str] | None:
+    entries = [entry.arms[one.arm] for record in one.records for entry in record.measured() if one.arm in entry.arms]
+    found = Counter(path for facts in entries for path in facts.cycles.path)
+    return found or None
+
+
+def _width(one: Side) -> float | None:
+    """Tokens that a verify took for each request, on average."""
+    entries = [entry.arms[one.arm] for record in one.records for entry in record.measured() if one.arm in entry.arms]
+    widths = [width for facts in entries for width in facts.cycles.width]
+    return round(statistics.fmean(widths), 2) if widths else None
+
+
+def _has_cycles(one: Side) -> bool:
+    return one.evidence == "cycles"
+
+
+def _spread(one: Side) -> str | None:
+    """What is known of the spread behind the averages; None for bare figures."""
+    bare = one.evidence == "figures" and not any(launch.ranges for launch in one.launches)
+    single = one.evidence == "figures" and len(one.groups) == 1
+    return None if bare or single else "kept"
+
+
+def _course(kinds: set[str]) -> Callable[[Side], str | None]:
+    def seen(one: Side) -> str | None:
+        found = Counter(kind for launch in one.launches if (kind := _kind(launch)))
+        if not found:
+            return None
+        most = next((kind for kind in kinds if found[kind] > len(one.launches) / 2), None)
+        return most or "steady"
+
+    return seen
+
+
+def _kind(launch: LaunchView) -> str | None:
+    import numpy as np
+
+    times = launch.series.get("cycle_ms")
+    if times is None or np.isfinite(times).sum() < SHORTEST:
+        return None
+    known = np.isfinite(times) & (times > 0)
+    contexts = launch.series.get("context")
+    found = trend(times[known], None if contexts is None else contexts[known], 0.03)
+    with_context = found is not None and found.context is not None and abs(found.context) > 0.5
+    return "steady" if found is None or (with_context and found.kind == "drift") else found.kind
+
+
+def _uneven(one: Side) -> float | None:
+    """The share of time in cycles of more than four times the median: compilation, pauses."""
+    import numpy as np
+
+    series = [launch.series["cycle_ms"] for launch in one.launches if "cycle_ms" in launch.series]
+    times = np.concatenate(series) if series else np.array([])
+    times = times[np.isfinite(times)]
+    if len(times) < SHORTEST:
+        return None
+    return round(float(times[times > 4 * np.median(times)].sum() / times.sum()), 3)
+
+
+def _repetition(one: Side) -> float | None:
+    """The share of runs of four output tokens that the same output had before."""
+    entries = [entry.arms[one.arm] for record in one.records for entry in record.measured() if one.arm in entry.arms]
+    outputs = [request.tokens for facts in entries for request in facts.requests if len(request.tokens) > 4]
+    runs = [list(zip(*(tokens[start:] for start in range(4)), strict=False)) for tokens in outputs]
+    total = sum(map(len, runs))
+    return round(1 - sum(len(set(each)) for each in runs) / total, 3) if total else None
+
+
+def _definitions(one: Side) -> str | None:
+    """What the figures count: where they come from, and what an importer says of them."""
+    meant = {name: entry["what"] for name, entry in _effective(one).get("definitions", {}).items()}
+    return "; ".join(f"{name}: {what}" for name, what in sorted(meant.items())) or one.records[0].source
+
+
+def _effective(one: Side) -> dict[str, Any]:
+    launches = one.records[0].launches
+    return launches[0].effective.get(one.arm) or {} if launches else {}
+
+
+def _groups(before: Side, after: Side) -> float | None:
+    """The gap between two kinds of launches that both sides had, as a log ratio."""
+    for name in ("cycle_ms", "tokens_per_second"):
+        sides = [[_level(launch, name) for launch in one.launches] for one in (before, after)]
+        known = [[math.log(value) for value in side if value] for side in sides]
+        if all(len(side) == len(logs) for side, logs in zip(sides, known, strict=True)):
+            return two_groups(known[0], known[1])
+    return None
+
+
+def _near(first: float, second: float) -> bool:
+    return first == second or (min(first, second) > 0 and abs(math.log(second / first)) < CLOSE)
+
+
+def _alike(first: float, second: float) -> bool:
+    return abs(first - second) < SHARE
+
+
+def _equal(first: Any, second: Any) -> bool:
+    return bool(first == second)
+
+
+MEASURES: dict[str, tuple[Callable[[Side], Any], Callable[[Any, Any], bool], str]] = {
+    "prompts": (_prompts, _equal, "the run does not say which prompts it ran"),
+    "context": (_context, _near, "no context lengths were recorded"),
+    "new_tokens": (_new_tokens, _near, "no lengths of outputs were recorded"),
+    "requests": (_requests, _near, "how many requests ran at once was not recorded"),
+    "captured": (_captured, _alike, "whether verify ran captured was not recorded"),
+    "path": (_path, _equal, "which path verify took was not recorded"),
+    "width": (_width, _near, "how many tokens a verify took was not recorded"),
+    "prefix_hits": (lambda one: level(one, "prefix_hits"), _alike, "hits of the prefix cache were not recorded"),
+    "spread": (_spread, _equal, "a single figure hides its spread"),
+    "warmup": (_course({"warm-up"}), _equal, "too few cycles or samples over time to see warm-up"),
+    "drift": (_course({"drift", "step"}), _equal, "too few cycles or samples over time to see drift"),
+    "uneven": (_uneven, _alike, "no times of single cycles were recorded"),
+    "repetition": (_repetition, _alike, "no outputs were kept"),
+    "definitions": (_definitions, _equal, "where the figures come from is not known"),
+}

@@ -1,0 +1,267 @@
+"""A hypothesis: what a cause would change and show, and what the evidence makes of it.
+
+A change is a cause only where what it predicts is what was seen: the right quantities moved, the right way, by enough.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Literal
+
+from wingbeat.investigate.facts import Fact
+from wingbeat.investigate.moves import Moves
+
+if TYPE_CHECKING:
+    from wingbeat.investigate.case import Case
+
+Verdict = Literal["confirmed", "consistent", "inconclusive", "not observable", "ruled out"]
+Family = Literal[
+    "measurement conditions", "verify's code path", "devices", "machine", "software", "collectives", "configuration",
+    "head and target", "state of the process",
+]  # fmt: skip
+AMPLIFIED = 1.5  # how much more than in proportion a speed may follow its cause
+ENOUGH = 0.6  # of the change, that a bounded cause must be able to explain
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Facts by pattern. slower: in which direction they make a run slower ("other": whatever they become).
+
+    bounded: speed follows in proportion, so that a small change of it cannot explain a large one.
+    """
+
+    pattern: str
+    slower: Literal["less", "more", "other"] = "other"
+    bounded: bool = False
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One way in which the cause would show. moves, stays: quantities (see `moves.QUANTITIES`); on: where it holds."""
+
+    text: str
+    moves: tuple[str, ...] = ()
+    stays: tuple[str, ...] = ()
+    on: Literal["", "cpu", "devices"] = ""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A possible cause.
+
+    predicts: it shows in one of these ways; shape: the same over contexts, batch sizes, launches and time, in words.
+    watches: the facts that would have changed; decides: those of which it is enough that all are the same to rule it
+    out (a|b: a, or b where nothing is known of a); see: the command that shows them. near: 3 where a fact is the
+    mechanism itself, 1 where it only may bring it about. needs: what must be there for it to be possible. experiments:
+    re-runs in which it would show, the deciding one first (see `plan`). refuted: a sentence where the case itself
+    speaks against it; note: arithmetic to print with it.
+    """
+
+    key: str
+    family: Family
+    question: str
+    predicts: tuple[Prediction, ...]
+    watches: tuple[Watch, ...]
+    decides: tuple[str, ...]
+    shape: str
+    see: str
+    experiments: tuple[str, ...]
+    near: int = 2
+    needs: Literal["", "devices", "several devices", "drafting"] = ""
+    refuted: Callable[[Case], str] | None = None
+    note: Callable[[Case], list[str]] | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the evidence makes of a cause. changed, same, unknown: its facts; fits: predictions that were seen to hold,
+    of how many were looked at; score: how well it explains the change, among others."""
+
+    cause: Cause
+    verdict: Verdict
+    reason: str
+    changed: list[Fact] = field(default_factory=list)
+    same: list[Fact] = field(default_factory=list)
+    unknown: list[Fact] = field(default_factory=list)
+    fits: tuple[int, int] = (0, 0)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def survives(self) -> bool:
+        """Whether it stands: it was seen, or nothing was seen of it and what it predicts is exactly what happened."""
+        if self.verdict in ("confirmed", "consistent"):
+            return True
+        return self.verdict == "not observable" and self.fits[0] >= 2 and self.fits[0] == self.fits[1]
+
+    @property
+    def score(self) -> tuple[int, ...]:
+        """Sorts findings, the best explanation first when reversed."""
+        order: list[Verdict] = ["ruled out", "not observable", "inconclusive", "consistent", "confirmed"]
+        importance = max((fact.importance for fact in self.changed), default=0)
+        return order.index(self.verdict), int(self.survives), self.cause.near, self.fits[0], importance
+
+
+def judge(cause: Cause, case: Case) -> Finding:
+    """The verdict on a cause, and why."""
+    facts = [fact for watch in cause.watches for fact in case.match(watch.pattern)]
+    found = {
+        state: list(dict.fromkeys(f for f in facts if f.state == state)) for state in ("changed", "same", "unknown")
+    }
+    misfit, fits = _fit(cause, case)
+
+    def finding(verdict: Verdict, reason: str) -> Finding:
+        notes = cause.note(case) if cause.note and verdict != "ruled out" else []
+        return Finding(cause, verdict, reason, **found, fits=fits, notes=notes)
+
+    if cause.key in case.tried:
+        moved_back, words = case.tried[cause.key]
+        return finding("confirmed" if moved_back else "ruled out", words)
+    if absent := _absent(cause, case):
+        return finding("ruled out", absent)
+    if found["changed"]:
+        what = "; ".join(shown(found["changed"]))
+        if case.moves.total is None:
+            return finding("inconclusive", f"changed, but the speed did not certainly change: {what}")
+        against = (
+            misfit or _direction(cause, case) or _size(cause, case) or (cause.refuted(case) if cause.refuted else "")
+        )
+        if against:
+            return finding("ruled out", f"changed, but {against} ({what})")
+        return finding("consistent", what)
+    deciding = [_deciding(case, pattern) for pattern in cause.decides]
+    objections = [misfit, cause.refuted(case) if cause.refuted else ""]
+    if deciding and all(group and all(fact.state == "same" for fact in group) for group in deciding):
+        objections.insert(0, "; ".join(shown([fact for group in deciding for fact in group])))
+    if said := [objection for objection in objections if objection]:
+        return finding(
+            "ruled out", ". ".join(text[0].upper() + text[1:] if place else text for place, text in enumerate(said))
+        )
+    return finding("not observable", _unseen(cause, deciding))
+
+
+def _deciding(case: Case, pattern: str) -> list[Fact]:
+    """The facts of the first of several patterns (a|b) that anything is known of."""
+    groups = [case.match(one) for one in pattern.split("|")]
+    return next((group for group in groups if any(fact.state != "unknown" for fact in group)), groups[0])
+
+
+def shown(facts: Sequence[Fact]) -> list[str]:
+    """Facts with both values; of devices that say the same, one with the number of the others."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for fact in facts:
+        before, after = _short(fact.before), _short(fact.after)
+        text = (
+            f"{before} on both sides" if fact.state == "same" and before == after else f"{before} before, {after} after"
+        )
+        generic = ".".join("*" if part.isdecimal() else part for part in fact.name.split("."))
+        alike.setdefault((generic, text), []).append(fact.name)
+    return [f"{_title(names[0])}{f' and {len(names) - 1} more' * (len(names) > 1)}: {text}"
+            for (_, text), names in alike.items()]  # fmt: skip
+
+
+def _title(name: str) -> str:
+    kind, _, rest = name.partition(".")
+    return {"setting": f"setting {rest}", "run": rest.replace("_", " ")}.get(kind, name)
+
+
+def _short(value: object) -> str:
+    """A value in few characters; of a sample its middle."""
+    if isinstance(value, dict) and "median" in value:
+        return f"{value['median']:g}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    text = " ".join(str(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _fit(cause: Cause, case: Case) -> tuple[str, tuple[int, int]]:
+    """What was seen against every prediction ("" where one stands), and the best score of those that stand."""
+    if case.moves.total is None:
+        return "", (0, 0)
+    objections: list[str] = []
+    standing: list[tuple[int, int]] = []
+    for prediction in cause.predicts:
+        if prediction.on and (prediction.on == "devices") != case.has_devices:
+            continue
+        against, score = _against(prediction, case.moves)
+        objections += [against] if against else []
+        standing += [] if against else [score]
+    if standing or not objections:
+        return "", max(standing, default=(0, 0))
+    return objections[0], (0, 0)
+
+
+def _against(prediction: Prediction, moves: Moves) -> tuple[str, tuple[int, int]]:
+    seen = [(name, moves.with_it(name)) for name in prediction.moves]
+    for name, what in seen:
+        if what == "stayed":
+            return f"{prediction.text} was to be expected, and {moves.by[name].text} did not follow", (0, 0)
+    still = [(name, moves.still(name)) for name in prediction.stays]
+    for name, what in still:
+        if what == "moved":
+            return f"{prediction.text} was to be expected, and {moves.by[name].text} speaks against it", (0, 0)
+    hits = sum(what == "moved" for _, what in seen) + sum(what == "stayed" for _, what in still)
+    known = sum(name in moves.by for name in (*prediction.moves, *prediction.stays))
+    if prediction.moves and not any(what == "moved" for _, what in seen):
+        hits = 0
+    return "", (hits, known)
+
+
+def _direction(cause: Cause, case: Case) -> str:
+    """A sentence where the changes would have had the opposite effect."""
+    assert case.moves.total is not None
+    pushes = [push for watch in cause.watches for fact in case.changed(watch.pattern) if (push := _push(watch, fact))]
+    if pushes and all(push * case.moves.total < 0 for push in pushes):
+        return f"this makes a run {'faster' if pushes[0] > 0 else 'slower'}"
+    return ""
+
+
+def _push(watch: Watch, fact: Fact) -> float:
+    """Above zero where the change makes a run faster, zero where that is not known."""
+    rise = fact.rise
+    if watch.slower == "other" or not rise:
+        return 0.0
+    return -rise if watch.slower == "more" else rise
+
+
+def _size(cause: Cause, case: Case) -> str:
+    """A sentence where the changes are too small for what happened."""
+    assert case.moves.total is not None
+    changed = [(watch, fact) for watch in cause.watches for fact in case.changed(watch.pattern)]
+    if not changed or not all(watch.bounded and fact.ratio is not None for watch, fact in changed):
+        return ""
+    most = AMPLIFIED * max(abs(fact.ratio or 0.0) for _, fact in changed)
+    if most >= ENOUGH * abs(case.moves.total):
+        return ""
+    return f"it explains {math.expm1(most):.0%} at most, and the change is {math.expm1(abs(case.moves.total)):.0%}"
+
+
+def _absent(cause: Cause, case: Case) -> str:
+    if cause.needs in ("devices", "several devices") and case.devices == 0:
+        return "there is no GPU here"
+    if cause.needs == "several devices" and case.devices == 1:
+        return "there is one GPU, so nothing is exchanged"
+    if cause.needs == "drafting" and not case.drafts:
+        return "nothing was drafted"
+    return ""
+
+
+def _unseen(cause: Cause, deciding: list[list[Fact]]) -> str:
+    """Which of the deciding facts are missing, and how to see them."""
+    missing = [pattern.partition("|")[0] for pattern, group in zip(cause.decides, deciding, strict=True) if not group]
+    unread = [fact for group in deciding for fact in group if fact.state == "unknown"]
+    named = [_title(name).replace(".*", "") for name in missing] + [
+        f"{_title(fact.name)} ({fact.reason})" for fact in unread
+    ]
+    many = f" and {len(named) - 3} more" if len(named) > 3 else ""
+    return f"not recorded on both sides: {', '.join(dict.fromkeys(named[:3]))}{many}; {cause.see} shows it"
+
+
+def match(facts: dict[str, Fact], pattern: str) -> list[Fact]:
+    """The facts whose names fit."""
+    if "*" not in pattern and "[" not in pattern:
+        return [facts[pattern]] if pattern in facts else []
+    return [fact for name, fact in facts.items() if fnmatchcase(name, pattern)]

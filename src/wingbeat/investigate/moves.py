@@ -1,0 +1,117 @@
+"""The shape of a change: which quantities moved with the speed, which stayed, and which are not known."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from wingbeat.investigate import courses
+from wingbeat.investigate.compare import Comparison
+from wingbeat.investigate.pair import Row
+
+Seen = Literal["moved", "stayed", "unclear"]
+QUANTITIES = {
+    "tokens": "tokens_per_cycle", "draft": "draft_ms", "verify": "verify_ms", "accept": "accept_ms",
+    "extend": "extend_ms", "host": "host_ms", "plain": "tokens_per_second", "prefill": "prefill_ms",
+}  # fmt: skip
+MOVED, STAYED = 0.4, 0.2  # of the whole change (log ratios): at least so much, at most so much
+TAKEN = 0.35  # of the whole change, from which a quantity that should stay did not
+APPARENT = 0.1  # change of two figures that may not be compared, from which they are another
+
+
+@dataclass(frozen=True)
+class Move:
+    """One quantity. own: its change as a log ratio, above zero where it is for the better; share: of the change of
+    tokens a second."""
+
+    name: str
+    before: float
+    after: float
+    own: float
+    share: float
+
+    @property
+    def text(self) -> str:
+        """The quantity with both levels."""
+        title = {"tokens": "tokens per cycle", "plain": "plain decoding", "host": "the rest of the cycle"}
+        unit = {"tokens": "", "plain": " tok/s"}.get(self.name, " ms")
+        return f"{title.get(self.name, self.name)} {self.before:.4g} to {self.after:.4g}{unit}"
+
+
+@dataclass(frozen=True)
+class Moves:
+    """total: the log change of speed, above zero for faster; None where nothing certainly moved. by: what is known."""
+
+    total: float | None
+    by: dict[str, Move]
+
+    def with_it(self, name: str) -> Seen:
+        """Whether a quantity moved the way and about as much as the speed did."""
+        move = self.by.get(name)
+        if move is None or not self.total:
+            return "unclear"
+        ratio = move.own / self.total
+        return "moved" if ratio >= MOVED else "stayed" if ratio < STAYED else "unclear"
+
+    def still(self, name: str) -> Seen:
+        """Whether a quantity took no part in the change."""
+        move = self.by.get(name)
+        if move is None or not self.total:
+            return "unclear"
+        return "moved" if abs(move.share) >= TAKEN else "stayed" if abs(move.share) < STAYED else "unclear"
+
+
+def seen(found: Comparison) -> Moves:
+    """The shape of a comparison's change."""
+    total = _total(found)
+    if total is None:
+        return Moves(None, {})
+    moves = [_move(found, name, total) for name in QUANTITIES]
+    return Moves(total, {move.name: move for move in moves if move})
+
+
+def _total(found: Comparison) -> float | None:
+    primary = found.primary
+    if primary and primary.change:
+        sign = -1 if primary.name.endswith("_ms") else 1
+        return sign * primary.change.value if primary.answer == "differs" else None
+    for name, sign in (("tokens_per_second", 1), ("cycle_ms", -1)):
+        levels = [courses.level(one, name) for one in (found.before, found.after)]
+        if levels[0] and levels[1]:
+            change = sign * math.log(levels[1] / levels[0])
+            return change if abs(change) > APPARENT else None
+    return None
+
+
+def _move(found: Comparison, name: str, total: float) -> Move | None:
+    if name == "plain":
+        return _of_row(name, found.control, total) or _raw(found, name, total)
+    if name == "prefill":
+        levels = [courses.prefill(one) for one in (found.before, found.after)]
+        return _of_levels(name, levels[0], levels[1], total)
+    row = found.row(QUANTITIES[name]) or (found.row("rest_ms") if name == "host" else None)
+    return _of_row(name, row, total) or _raw(found, name, total)
+
+
+def _of_row(name: str, row: Row | None, total: float) -> Move | None:
+    if row is None or row.change is None:
+        return None
+    own = -row.change.value if row.name.endswith("_ms") else row.change.value
+    effect = row.effect.value if row.effect else own
+    return Move(name, row.before, row.after, own, effect / total)
+
+
+def _raw(found: Comparison, name: str, total: float) -> Move | None:
+    """From levels that may not be compared as they are; plain decoding only where it was compared."""
+    if name == "plain" or not found.obstacles:
+        return None
+    levels = [courses.level(one, QUANTITIES[name]) for one in (found.before, found.after)]
+    return _of_levels(name, levels[0], levels[1], total)
+
+
+def _of_levels(name: str, before: float | None, after: float | None, total: float) -> Move | None:
+    if not before or not after:
+        return None
+    own = math.log(after / before) * (1 if name in ("tokens", "plain") else -1)
+    return Move(name, before, after, own, own / total)

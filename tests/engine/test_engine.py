@@ -91,7 +91,7 @@ def test_observer_sees_phases_and_cycles(bench, prompts):
     engine, recorder = bench.engine(bench.drafter("tree")), Recorder()
     engine.observer = recorder
     outputs = bench.run(engine, prompts[:4], LONG)
-    assert recorder.phases[:8] == ["prefill"] * 4 + ["draft", "verify", "accept", "commit"]
+    assert recorder.phases[:9] == ["prefill"] * 4 + ["draft", "extend", "verify", "accept", "commit"]
     first = recorder.cycles[0]
     assert (first.batch, first.width, first.path) == (4, 10, "eager")
     assert first.contexts == tuple(len(prompt) - 1 for prompt in prompts[:4])

@@ -11,7 +11,7 @@ from torch import Tensor
 from wingbeat.engine.drafters.base import Drafter
 from wingbeat.engine.graphs import Runner, round_width
 from wingbeat.engine.kv_cache import KVCache
-from wingbeat.engine.observe import CycleFacts, Observer, Unobserved
+from wingbeat.engine.observe import CycleFacts, Observer
 from wingbeat.engine.policy import FixedPolicy, Policy
 from wingbeat.engine.request import Request
 from wingbeat.engine.scheduler import Scheduler
@@ -58,8 +58,16 @@ class Engine:
         shape = (limits.max_batch, config.num_kv_heads, columns, config.head_dim)
         self.cache = KVCache(config.num_layers, shape, target.embed_tokens.weight, runner.captures)
         self.step_forward = Step(target, drafter.taps, self.cache, runner, extend)
-        self.observer: Observer = Unobserved()
         self.policy: Policy = policy or FixedPolicy(drafter.steps)
+
+    @property
+    def observer(self) -> Observer:
+        """Who watches; the drafter tells of its phases too."""
+        return self.drafter.observer
+
+    @observer.setter
+    def observer(self, observer: Observer) -> None:
+        self.drafter.observer = observer
 
     @property
     def has_work(self) -> bool:

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
-PHASES = ("prefill", "draft", "verify", "accept", "commit")
+PHASES = ("prefill", "draft", "extend", "verify", "accept", "commit")  # a phase inside another is not counted with it
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from wingbeat.engine.observe import Observer
 from wingbeat.engine.settings import Budget
 from wingbeat.engine.tree import Tree
 
@@ -19,6 +20,7 @@ class Drafter(Protocol):
     steps: int
     num_nodes: int
     heeds_floor: bool
+    observer: Observer
 
     def begin(self, row: int, history: Sequence[int]) -> None:
         """A request starts in `row`. `history` is its live list of tokens, prompt first; only to be read."""

@@ -19,6 +19,7 @@ from torch import Tensor
 from wingbeat.engine.drafters.rows import Rows
 from wingbeat.engine.graphs import Runner
 from wingbeat.engine.kv_cache import KVCache
+from wingbeat.engine.observe import Observer, Unobserved
 from wingbeat.engine.settings import Budget, DraftSettings, Limits
 from wingbeat.engine.tree import Tree
 from wingbeat.model.attention import block_mask, causal_mask
@@ -79,6 +80,7 @@ class Eagle3Drafter:
     def __init__(self, head: DraftHead | NativeHead, settings: DraftSettings, limits: Limits, context: int) -> None:
         config = head.config
         self.taps = config.taps
+        self.observer: Observer = Unobserved()
         self.num_nodes = settings.num_nodes
         self.heeds_floor = settings.topk == 1 and isinstance(head, NativeHead)
         self.head, self.steps, self.topk = head, settings.steps, settings.topk
@@ -115,7 +117,8 @@ class Eagle3Drafter:
         known = torch.tensor([bool(count or self._cache.lengths[row]) for row, count in enumerate(counts)])
         if not known.any():  # prompts of one token: the target has shown nothing yet
             return Tree.root_only(roots)
-        hidden = self._extend(0, batch, counts)
+        with self.observer.phase("extend"):
+            hidden = self._extend(0, batch, counts)
         ends = torch.tensor(counts, device=roots.device).clamp(min=1) - 1
         last = hidden[torch.arange(batch, device=roots.device), ends]
         if self.heeds_floor and isinstance(self.head, NativeHead):
@@ -133,7 +136,8 @@ class Eagle3Drafter:
     def _catch_up(self, row: int) -> None:
         """Extends over a long backlog of one row, leaving its last pair for the joint extend."""
         while (count := self._pending[row].count) > LONG_EXTEND:
-            self._extend(row, row + 1, [min(count - 1, self._chunk)])
+            with self.observer.phase("extend"):
+                self._extend(row, row + 1, [min(count - 1, self._chunk)])
 
     def _extend(self, first: int, last: int, counts: Sequence[int]) -> Tensor:
         """Runs rows first .. last-1 over their next counts[r] pairs; returns hidden states [R, W, H]."""

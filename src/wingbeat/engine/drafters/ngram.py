@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from wingbeat.engine.drafters.rows import Rows
+from wingbeat.engine.observe import Observer, Unobserved
 from wingbeat.engine.settings import Budget
 from wingbeat.engine.tree import Tree
 
@@ -44,6 +45,7 @@ class NgramDrafter:
 
     taps: tuple[int, ...] = ()
     heeds_floor = False
+    observer: Observer = Unobserved()
 
     def __init__(self, steps: int) -> None:
         self.steps = self.num_nodes = steps

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from wingbeat.engine.observe import Observer, Unobserved
 from wingbeat.engine.settings import Budget
 from wingbeat.engine.tree import Tree
 
@@ -16,6 +17,7 @@ class NoDrafter:
     taps: tuple[int, ...] = ()
     steps = num_nodes = 0
     heeds_floor = False
+    observer: Observer = Unobserved()
 
     def begin(self, row: int, history: Sequence[int]) -> None:
         return None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 
 from wingbeat.engine.drafters.rows import Rows
+from wingbeat.engine.observe import Observer, Unobserved
 from wingbeat.engine.settings import Budget
 from wingbeat.engine.tree import Tree
 
@@ -18,6 +19,7 @@ class ScriptedDrafter:
 
     taps: tuple[int, ...] = ()
     heeds_floor = False
+    observer: Observer = Unobserved()
 
     def __init__(self, script: Script, num_nodes: int) -> None:
         self.steps = self.num_nodes = num_nodes

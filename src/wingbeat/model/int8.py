@@ -1,4 +1,4 @@
-"""Weights rounded to int8: groups of 64 inputs share a scale; inputs are rounded likewise when they are multiplied.
+"""Weights rounded to int8: groups of 32 inputs share a scale; inputs are rounded likewise when they are multiplied.
 
 A product of such weights and inputs is a product of whole numbers within each group, which processors are quick at.
 Both layouts come from `rounded`: the one that `forward.c` reads, and the values that PyTorch multiplies.
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-GROUP = 64
+GROUP = 32
 MOST = 127
 
 
@@ -21,7 +21,8 @@ def rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
     """
     groups = _in_groups(weight)
     scales = (groups.abs().amax(-1) / MOST).bfloat16()
-    numbers = _divided(groups, scales.float()[..., None]).round_().clamp_(-MOST, MOST)
+    divisors = scales.float()[..., None]
+    numbers = torch.where(divisors > 0, groups / divisors, 0).round_().clamp_(-MOST, MOST)
     return numbers.to(torch.int8), scales
 
 
@@ -34,8 +35,10 @@ def round_weight(weight: Tensor) -> Tensor:
 def round_inputs(x: Tensor) -> Tensor:
     """What int8 leaves of inputs [..., cols], in their own type."""
     groups = _in_groups(x)
-    scales = groups.abs().amax(-1, keepdim=True) / MOST
-    return (_divided(groups, scales).round_() * scales).flatten(-2)[..., : x.shape[-1]].to(x.dtype)
+    most = groups.abs().amax(-1, keepdim=True)
+    inverse = torch.where(most > 0, most.new_tensor(MOST) / most, 0)  # `MOST / most` rounds twice
+    numbers = (groups * inverse).round_()
+    return (numbers * (most / MOST)).flatten(-2)[..., : x.shape[-1]].to(x.dtype)
 
 
 def packed(weight: Tensor) -> Tensor:
@@ -51,8 +54,3 @@ def packed(weight: Tensor) -> Tensor:
 def _in_groups(x: Tensor) -> Tensor:
     """x [..., cols] -> [..., groups, GROUP] float32, filled up with zeros."""
     return F.pad(x.detach().float(), (0, -x.shape[-1] % GROUP)).unflatten(-1, (-1, GROUP))
-
-
-def _divided(x: Tensor, scales: Tensor) -> Tensor:
-    """x / scales; 0 where a scale is 0."""
-    return torch.where(scales > 0, x / scales, 0)

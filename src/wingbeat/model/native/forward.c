@@ -26,7 +26,7 @@ typedef uint16_t halves __attribute__((vector_size(32), aligned(2)));
 
 #define MAX_HEAD_DIM 256
 #define QUERIES 24 /* that attention takes at once */
-#define GROUP 64 /* inputs that share a scale in int8 */
+#define GROUP 32 /* inputs that share a scale in int8 */
 
 typedef struct { const void *weight; const float *bias; int64_t rows, cols, is_int8; } Linear;
 
@@ -150,6 +150,7 @@ static inline __attribute__((always_inline)) void tile_int8(const Linear *m, int
         wholes acc[4][8];
         for (int b = 0; b < blocks; b++)
             for (int n = 0; n < width; n++) acc[b][n] = (wholes){0} + x[n * groups + g].start;
+#pragma GCC unroll 1
         for (int64_t k = 0; k < GROUP / 4; k++) {
             uint32_t input[8];
 #pragma GCC unroll 8
@@ -199,27 +200,24 @@ static void (*const TILES[2][3])(const Linear *, int64_t, const void *, float[8]
 
 /* A tile of up to 8 tokens: as many blocks at once as leave their sums in registers. Returns the blocks done. */
 static int any_tile(const Linear *m, int64_t block, int64_t left, const void *x, float out[8][64], int width) {
-    const int most = m->is_int8 ? 8 / width : width <= 4 ? 4 : 2;
-    const int blocks = left >= 4 && most >= 4 ? 4 : left >= 2 && most >= 2 ? 2 : 1;
+    const int blocks = left >= 4 && width <= 4 ? 4 : left >= 2 ? 2 : 1;
     TILES[m->is_int8][blocks / 2](m, block, x, out, width);
     return blocks;
 }
 
-/* Blocks that tiles of every width do at once; all tiles of a group must do the same. */
-static int64_t blocks_at_any_width(const Linear *m) { return m->is_int8 ? 1 : 2; }
-
-static void round_group(const bf16 *x, int64_t size, Group *to) {
-    float values[GROUP] = {0}, most = 0;
-    int32_t sum = 0;
-    for (int64_t i = 0; i < size; i++) values[i] = widen(x[i]);
+static inline void round_group(const bf16 *x, int64_t size, Group *to) {
+    bf16 padded[GROUP] = {0};
+    float values[GROUP], most = 0;
+    int32_t numbers[GROUP], sum = 0;
+    if (size < GROUP) x = memcpy(padded, x, size * sizeof *x);
+    for (int64_t i = 0; i < GROUP; i++) values[i] = widen(x[i]);
 #pragma omp simd reduction(max : most)
     for (int64_t i = 0; i < GROUP; i++) most = fabsf(values[i]) > most ? fabsf(values[i]) : most;
     const float inverse = most > 0 ? 127 / most : 0;
+    for (int64_t i = 0; i < GROUP; i++) numbers[i] = (int32_t)rintf(values[i] * inverse);
 #pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < GROUP; i++) {
-        int32_t rounded = (int32_t)rintf(values[i] * inverse);
-        to->input[i] = (int8_t)rounded, sum += rounded;
-    }
+    for (int64_t i = 0; i < GROUP; i++) sum += numbers[i];
+    for (int64_t i = 0; i < GROUP; i++) to->input[i] = (int8_t)numbers[i];
     to->scale = most / 127, to->start = -128 * sum;
 }
 
@@ -252,7 +250,7 @@ static void multiply(const Linear *m, const bf16 *x, int64_t M, float *out, int 
         for (int64_t token = 0; token < M; token += 8) {
             int width = M - token < 8 ? (int)(M - token) : 8;
             int64_t left = last - block;
-            if (M > 8 && left > blocks_at_any_width(m)) left = blocks_at_any_width(m);
+            if (M > 8 && left > 2) left = 2; /* all tiles of a group must do the same blocks */
             done = any_tile(m, block, left, token_of(m, inputs, token), buffer, width);
             int64_t size = m->rows - 16 * block < 16 * done ? m->rows - 16 * block : 16 * done;
             for (int n = 0; n < width; n++) {
@@ -269,14 +267,14 @@ static void multiply(const Linear *m, const bf16 *x, int64_t M, float *out, int 
 /* act[M][F] = silu(gate x) * (up x). This thread's share. */
 static void activate(const Layer *layer, const bf16 *x, int64_t M, bf16 *active, Group *room) {
     const void *inputs = prepare(&layer->gate, x, M, room);
-    int64_t first, last, done, F = layer->gate.rows, most = M > 8 ? blocks_at_any_width(&layer->gate) : 2;
+    int64_t first, last, done, F = layer->gate.rows;
     share((F + 15) / 16, &first, &last);
     float gate[8][64] __attribute__((aligned(64))), up[8][64] __attribute__((aligned(64)));
     for (int64_t block = first; block < last; block += done) {
         done = 1;
         for (int64_t token = 0; token < M; token += 8) {
             int width = M - token < 8 ? (int)(M - token) : 8;
-            int64_t left = last - block < most ? last - block : most;
+            int64_t left = last - block < 2 ? last - block : 2;
             const void *input = token_of(&layer->gate, inputs, token);
             done = any_tile(&layer->gate, block, left, input, gate, width);
             any_tile(&layer->up, block, left, input, up, width);
@@ -605,7 +603,7 @@ static void best_words(const float *logits, int64_t size, int64_t B, int64_t *wo
 }
 
 /* Drafts a chain of up to `steps` tokens for every row with a head, greedily: tokens [steps][B] of the target, scores
- * [steps][B] their cumulative log-probability. Stops early once no row's score reaches `floor`; returns the steps done.
+ * [steps][B] their cumulative log-probability. Stops where no row's score would reach `floor`; returns the steps done.
  *
  * b: one token a row, its `starts` and `positions` those of the first drafted pair (they move on), its mask [B][L] with
  * the columns before `starts` set. x [B][H]: the hidden states behind each row's last pair. normed: room for [B][H].
@@ -624,7 +622,8 @@ int64_t draft(const Model *head, const Linear *output, const int64_t *target_wor
             if (step) scores[row] += scores[row - B];
             most = scores[row] > most ? scores[row] : most;
         }
-        if (step + 1 == steps || most < floor) return step + 1;
+        if (most < floor) return step;
+        if (step + 1 == steps) break;
         for (int64_t i = 0; norm_output && i < B * H; i++) x[i] = widen(normed[i]);
         for (int64_t row = 0; row < B; row++) mask[row * b->length + starts[row]] = 1;
         b->tokens = tokens;

@@ -191,7 +191,7 @@ class NativeHead(_Native):
         """A chain below each row's last pair, hidden [B, H], in one call: target tokens [B, S] and their cumulative
         log-probabilities [B, S].
 
-        starts [B]: columns in use. S is `steps`, or fewer once no row's log-probability reaches `floor`.
+        starts [B]: columns in use. S is `steps`, or fewer where no row's log-probability would reach `floor`.
         """
         batch, length = len(starts), int(starts.max()) + steps
         starts, positions = starts.clone(), starts[:, None].clone()

@@ -12,9 +12,11 @@ from torch.utils._pytree import tree_flatten
 
 from wingbeat.engine.graphs import RepeatRecorder, Runner, round_batch, round_width
 from wingbeat.engine.kv_cache import KVCache
+from wingbeat.engine.llm import LLM
 from wingbeat.engine.request import Request, SamplingParams
 from wingbeat.engine.settings import Limits
 from wingbeat.engine.steps import Step
+from wingbeat.errors import UsageError
 from wingbeat.model.attention import attend, attend_as_groups, causal_mask
 from wingbeat.model.layers import ForwardInputs
 
@@ -129,16 +131,23 @@ class _Failing:
     ("error", "words"), [("operation not permitted when stream is capturing", "not permitted"), (None, "other results")]
 )
 def test_a_failed_capture_is_told_and_recorded(bench, prompts, monkeypatch, error, words):
+    plain = bench.plain(prompts[1:3], GREEDY)
     monkeypatch.setattr(Runner, "of", lambda device, rows, eager=False: Runner(_Failing(error), rows))
     facts = []
     engine = bench.engine(bench.drafter("chain"))
     engine.observer.cycle = facts.append
     with pytest.warns(UserWarning, match=words):
         outputs = bench.run(engine, prompts[1:3], GREEDY)
-    assert outputs == bench.plain(prompts[1:3], GREEDY)
+    assert outputs == plain
     assert {fact.path for fact in facts} == {"eager"}
     assert [fact.captured for fact in facts] == [True] + [False] * (len(facts) - 1)
     assert words in engine.step_forward.because
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_cuda_where_there_is_none_is_refused():
+    with pytest.raises(UsageError, match="no CUDA device"):
+        LLM(device="cuda")
 
 
 def test_a_mistake_in_the_function_itself_is_raised():

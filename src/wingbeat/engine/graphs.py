@@ -56,7 +56,8 @@ class CudaRecorder:
     def record(self, work: Work) -> tuple[Replay, Outputs]:
         with torch.cuda.device(self._device):
             if self._keeper is None:  # a pool whose graphs are all gone cannot be captured into again
-                self._keeper, _ = self._capture(lambda: (torch.zeros(1, device=self._device),))
+                with torch.inference_mode(False):  # what the first capture sets up must serve outside it as well
+                    self._keeper, _ = self._capture(lambda: (torch.zeros(1, device=self._device),))
             self._stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._stream):
                 for _ in range(WARM_UPS):

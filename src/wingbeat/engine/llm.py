@@ -58,6 +58,8 @@ class LLM:
     ) -> None:
         if dtype not in DTYPES:
             raise UsageError(f"unknown dtype {dtype!r}; known: {', '.join(DTYPES)}")
+        if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+            raise UsageError("torch finds no CUDA device here; use device cpu, or a torch and a driver with CUDA")
         if weights not in (None, "int8", dtype):
             raise UsageError(f"weights cannot be {weights} where dtype is {dtype}; choose int8 or {dtype}")
         self.requested = {

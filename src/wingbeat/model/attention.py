@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 KV = tuple[Tensor, Tensor]  # keys and values of one layer, each [B, K, L, D]
 
@@ -21,7 +22,8 @@ def attend(query: Tensor, cache: KV, mask: Tensor) -> Tensor:
     length = mask.shape[-1]
     keys, values = cache[0][:, :, :length], cache[1][:, :, :length]
     if query.device.type == "cuda":
-        return attend_as_groups(query, (keys, values), mask)
+        with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):  # the same kernel at every width, or an error
+            return attend_as_groups(query, (keys, values), mask)
     out = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask[:, None], enable_gqa=True)
     return out.transpose(1, 2).flatten(2)
 
@@ -37,10 +39,15 @@ def attend_as_groups(query: Tensor, cache: KV, mask: Tensor) -> Tensor:
     return out.unflatten(2, (groups, -1)).flatten(1, 2).transpose(1, 2).flatten(2)
 
 
-def write(cache: KV, starts: Tensor, keys: Tensor, values: Tensor) -> None:
-    """Writes new keys and values [B, K, N, D] into columns starts[b] .. starts[b]+N-1 of each row, in place."""
-    rows = torch.arange(keys.shape[0], device=keys.device)[:, None]
-    columns = starts[:, None] + torch.arange(keys.shape[2], device=keys.device)
+def places(starts: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """Rows [B, 1] and columns [B, width] of a block: starts[b] .. starts[b]+width-1 in each row."""
+    rows = torch.arange(len(starts), device=starts.device)[:, None]
+    return rows, starts[:, None] + torch.arange(width, device=starts.device)
+
+
+def write(cache: KV, block: tuple[Tensor, Tensor], keys: Tensor, values: Tensor) -> None:
+    """Writes new keys and values [B, K, N, D] into the block's places, in place."""
+    rows, columns = block
     cache[0][rows, :, columns] = keys.transpose(1, 2)
     cache[1][rows, :, columns] = values.transpose(1, 2)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,11 @@ class ForwardInputs:
     positions: Tensor
     starts: Tensor
     mask: Tensor
+
+    @cached_property
+    def places(self) -> tuple[Tensor, Tensor]:
+        """Where keys and values go; the same in every layer."""
+        return attention.places(self.starts, self.tokens.shape[1])
 
 
 class RMSNorm(nn.Module):
@@ -142,11 +148,14 @@ class Attention(nn.Module):
         """x [B, N, input] -> rotated query [B, A, N, D], rotated key and value [B, K, N, D]."""
         heads = self.qkv_proj(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
         query, key, value = heads.split([self.num_heads, self.num_kv_heads, self.num_kv_heads], dim=1)
-        return rotate(self.q_norm(query), rotation), rotate(self.k_norm(key), rotation), value
+        if isinstance(self.q_norm, RMSNorm):
+            return rotate(self.q_norm(query), rotation), rotate(self.k_norm(key), rotation), value
+        both = rotate(heads[:, : -self.num_kv_heads], rotation)
+        return both[:, : self.num_heads], both[:, self.num_heads :], value
 
     def forward(self, x: Tensor, inputs: ForwardInputs, rotation: tuple[Tensor, Tensor], cache: KV) -> Tensor:
         query, key, value = self.project(x, rotation)
-        attention.write(cache, inputs.starts, key, value)
+        attention.write(cache, inputs.places, key, value)
         return self.o_proj(attention.attend(query, cache, inputs.mask))
 
 

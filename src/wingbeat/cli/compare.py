@@ -52,7 +52,7 @@ def compare(
     try:
         if history == (after is not None):
             raise UsageError("name two runs, or one with --history")
-        sides = _two(before, after, store_named) if after else _history(before, store_named)
+        sides = two_sides(before, after, store_named) if after else _history(before, store_named)
         found = comparing.compare(*sides, same_within / 100)
     except WingbeatError as error:
         typer.echo(f"wingbeat: {error}", err=True)
@@ -61,35 +61,36 @@ def compare(
     raise typer.Exit(CODES[found.verdict])
 
 
-def _two(before: str, after: str, store_named: Path | None) -> tuple[Side, Side]:
+def two_sides(before: str, after: str, store_named: Path | None) -> tuple[Side, Side]:
+    """The sides of two names. Raises UsageError where an arm must be named."""
     from wingbeat.investigate.side import common_arm, side
 
-    (name, arm), (other_name, other_arm) = _split(before), _split(after)
+    (name, arm), (other_name, other_arm) = split(before), split(after)
     run = _open(name, store_named)
     other = run if name == other_name else _open(other_name, store_named)
     if run is other and not (arm and other_arm):
         raise UsageError(f"{name} is on both sides; name two of its arms, as in RUN:ARM ({', '.join(run.arms)})")
     one = arm or other_arm or common_arm([run, other])
-    return side(_label(name, arm), run, one), side(_label(other_name, other_arm), other, other_arm or one)
+    return side(label(name, arm), run, one), side(label(other_name, other_arm), other, other_arm or one)
 
 
 def _history(text: str, store_named: Path | None) -> tuple[Side, Side]:
     from wingbeat.investigate.history import against_history
     from wingbeat.investigate.side import common_arm
 
-    name, arm = _split(text)
+    name, arm = split(text)
     run = _open(name, store_named)
     others = [record.load(path, partial=True) for path in store.paths(options.store_folder(store_named))]
-    return against_history(_label(name, arm), run, arm or common_arm([run]), others)
+    return against_history(label(name, arm), run, arm or common_arm([run]), others)
 
 
-def _split(text: str) -> tuple[str, str | None]:
+def split(text: str) -> tuple[str, str | None]:
     """The run and, after a colon, the arm."""
     name, _, arm = text.partition(":")
     return (text, None) if Path(text).is_file() else (name, arm or None)
 
 
-def _label(name: str, arm: str | None) -> str:
+def label(name: str, arm: str | None) -> str:
     """What the report calls a side: the run's name, and the arm where it was asked for."""
     stem = Path(name).stem if Path(name).is_file() else name
     return f"{stem}:{arm}" if arm else stem

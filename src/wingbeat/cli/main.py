@@ -14,6 +14,7 @@ from wingbeat.cli.compare import Comparing, compare
 from wingbeat.cli.fingerprint import fingerprint
 from wingbeat.cli.generate import generate
 from wingbeat.cli.info import info
+from wingbeat.cli.investigate import investigate
 from wingbeat.cli.plot import plot
 from wingbeat.cli.profile import profile
 from wingbeat.errors import InterruptedRunError, UsageError, WingbeatError
@@ -24,6 +25,7 @@ app.command()(chat)
 app.command()(info)
 app.command()(bench)
 app.command(cls=Comparing)(compare)
+app.command(cls=Comparing)(investigate)
 app.command()(profile)
 app.command()(plot)
 app.command()(fingerprint)

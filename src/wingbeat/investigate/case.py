@@ -66,13 +66,15 @@ class Case:
 
 @dataclass(frozen=True)
 class Investigation:
-    """What was found. findings: all causes, the best explanation first; left: those that stand; drift: what changed in
+    """What was found. findings: all causes, the best explanation first; left: those that stand; moves: the shape of
+    the change; drift: what changed in
     the environment while a side ran; experiments: what to run next, in order."""
 
     found: Comparison
     outcome: Outcome
     findings: list[Finding]
     facts: dict[str, Fact]
+    moves: Moves
     experiments: list[Experiment]
     drift: tuple[list[Change], list[Change]]
 
@@ -118,6 +120,7 @@ def investigate(
         outcome=outcome,
         findings=findings,
         facts=case.facts,
+        moves=case.moves,
         experiments=plan.choose(outcome, findings),
         drift=(facts.drift(before), facts.drift(after)),
     )

@@ -40,6 +40,7 @@ def run(found: Comparison) -> Iterator[Measured]:
         first, second = map(measure, sides)
         known = first is not None and second is not None
         yield Measured(name, first, second, known and close(first, second), "" if known else why)
+    yield _definitions(*sides)
     if gap := _groups(*sides):
         yield Measured("groups", "launches of one kind", f"launches of two kinds, {math.expm1(gap):.0%} apart", False)
 
@@ -99,11 +100,18 @@ def _requests(one: Side) -> float | None:
 
 def _captured(one: Side) -> float | None:
     """The share of cycles that ran captured."""
-    known = level(one, "captured")
+    known = _noted(one, "captured")
     if known is not None:
         return known
     paths = _paths(one)
     return None if paths is None else sum(paths[path] for path in paths if path in CAPTURED) / sum(paths.values())
+
+
+def _noted(one: Side, name: str) -> float | None:
+    """The mean of a noted or imported figure, zero among them."""
+    launches = [launch for record in one.records for launch in record.launches]
+    found = [launch.figures[one.arm][name].value for launch in launches if name in launch.figures.get(one.arm, {})]
+    return statistics.fmean(found) if found else None
 
 
 def _path(one: Side) -> str | None:
@@ -181,15 +189,22 @@ def _repetition(one: Side) -> float | None:
     return round(1 - sum(len(set(each)) for each in runs) / total, 3) if total else None
 
 
-def _definitions(one: Side) -> str | None:
-    """What the figures count: where they come from, and what an importer says of them."""
-    meant = {name: entry["what"] for name, entry in _effective(one).get("definitions", {}).items()}
-    return "; ".join(f"{name}: {what}" for name, what in sorted(meant.items())) or one.records[0].source
+def _definitions(before: Side, after: Side) -> Measured:
+    """Whether importers say that their figures count the same."""
+    sources = [one.records[0].source for one in (before, after)]
+    meant = [_meant(one) for one in (before, after)]
+    others = [name for name in meant[0] if name in meant[1] and meant[0][name] != meant[1][name]]
+    if others:
+        first, second = (f"{others[0]}: {side[others[0]]}" for side in meant)
+        return Measured("definitions", first, second, False)
+    why = "" if sources[0] == sources[1] or all(meant) else "sources that may not count the same"
+    return Measured("definitions", sources[0], sources[1], not why, why)
 
 
-def _effective(one: Side) -> dict[str, Any]:
+def _meant(one: Side) -> dict[str, str]:
     launches = one.records[0].launches
-    return launches[0].effective.get(one.arm) or {} if launches else {}
+    effective = launches[0].effective.get(one.arm) or {} if launches else {}
+    return {name: entry["what"] for name, entry in effective.get("definitions", {}).items()}
 
 
 def _groups(before: Side, after: Side) -> float | None:
@@ -222,11 +237,10 @@ MEASURES: dict[str, tuple[Callable[[Side], Any], Callable[[Any, Any], bool], str
     "captured": (_captured, _alike, "whether verify ran captured was not recorded"),
     "path": (_path, _equal, "which path verify took was not recorded"),
     "width": (_width, _near, "how many tokens a verify took was not recorded"),
-    "prefix_hits": (lambda one: level(one, "prefix_hits"), _alike, "hits of the prefix cache were not recorded"),
+    "prefix_hits": (lambda one: _noted(one, "prefix_hits"), _alike, "hits of the prefix cache were not recorded"),
     "spread": (_spread, _equal, "a single figure hides its spread"),
     "warmup": (_course({"warm-up"}), _equal, "too few cycles or samples over time to see warm-up"),
     "drift": (_course({"drift", "step"}), _equal, "too few cycles or samples over time to see drift"),
     "uneven": (_uneven, _alike, "no times of single cycles were recorded"),
     "repetition": (_repetition, _alike, "no outputs were kept"),
-    "definitions": (_definitions, _equal, "where the figures come from is not known"),
 }

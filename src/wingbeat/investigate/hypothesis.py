@@ -24,6 +24,23 @@ Family = Literal[
 ]  # fmt: skip
 AMPLIFIED = 1.5  # how much more than in proportion a speed may follow its cause
 ENOUGH = 0.6  # of the change, that a bounded cause must be able to explain
+TITLES = {
+    "process.environ": "environment variables, all the same, how many",
+    "python.packages": "installed packages, how many",
+    "setting.verify_kernel": "verify's kernel",
+    "setting.observer": "whether a profiler ran",
+    "setting.client": "the client",
+    "run.captured": "the share of captured cycles",
+    "run.spread": "the spread",
+    "run.new_tokens": "the lengths of outputs",
+    "run.requests": "requests at once",
+    "run.warmup": "the course at the start",
+    "run.drift": "the course over time",
+    "run.groups": "several launches",
+    "run.uneven": "times of single cycles",
+    "run.definitions": "where figures come from",
+    "calibration.all_reduce_*": "times of the all-reduce",
+}
 
 
 @dataclass(frozen=True)
@@ -53,11 +70,12 @@ class Cause:
     """A possible cause.
 
     predicts: it shows in one of these ways; shape: the same over contexts, batch sizes, launches and time, in words.
-    watches: the facts that would have changed; decides: those of which it is enough that all are the same to rule it
-    out (a|b: a, or b where nothing is known of a); see: the command that shows them. near: 3 where a fact is the
-    mechanism itself, 1 where it only may bring it about. needs: what must be there for it to be possible. experiments:
-    re-runs in which it would show, the deciding one first (see `plan`). refuted: a sentence where the case itself
-    speaks against it; note: arithmetic to print with it.
+    watches: the facts that would have changed; decides: those of which it is enough that all are known, and no
+    watched fact changed, to rule it out (a|b: a, or b where nothing is known of a); see: the command that shows them. near: 3 where a fact is the
+    mechanism itself, 1 where it only may bring it about. needs: what must be there for it to be possible.
+    without_change: whether it is named even where the speed did not certainly change. experiments: re-runs in which it
+    would show, the deciding one first (see `plan`). refuted: a sentence where the case itself speaks against it; note:
+    arithmetic to print with it.
     """
 
     key: str
@@ -71,14 +89,15 @@ class Cause:
     experiments: tuple[str, ...]
     near: int = 2
     needs: Literal["", "devices", "several devices", "drafting"] = ""
+    without_change: bool = False
     refuted: Callable[[Case], str] | None = None
     note: Callable[[Case], list[str]] | None = None
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What the evidence makes of a cause. changed, same, unknown: its facts; fits: predictions that were seen to hold,
-    of how many were looked at; score: how well it explains the change, among others."""
+    """What the evidence makes of a cause. changed, same, unknown: its facts; decided: those that rule it out by being
+    the same; fits: predictions that were seen to hold, of how many were looked at."""
 
     cause: Cause
     verdict: Verdict
@@ -86,6 +105,7 @@ class Finding:
     changed: list[Fact] = field(default_factory=list)
     same: list[Fact] = field(default_factory=list)
     unknown: list[Fact] = field(default_factory=list)
+    decided: list[Fact] = field(default_factory=list)
     fits: tuple[int, int] = (0, 0)
     notes: list[str] = field(default_factory=list)
 
@@ -108,37 +128,34 @@ def judge(cause: Cause, case: Case) -> Finding:
     """The verdict on a cause, and why."""
     facts = [fact for watch in cause.watches for fact in case.match(watch.pattern)]
     found = {
-        state: list(dict.fromkeys(f for f in facts if f.state == state)) for state in ("changed", "same", "unknown")
+        state: list({fact.name: fact for fact in facts if fact.state == state}.values())
+        for state in ("changed", "same", "unknown")
     }
     misfit, fits = _fit(cause, case)
 
-    def finding(verdict: Verdict, reason: str) -> Finding:
+    def finding(verdict: Verdict, reason: str, decided: Sequence[Fact] = ()) -> Finding:
         notes = cause.note(case) if cause.note and verdict != "ruled out" else []
-        return Finding(cause, verdict, reason, **found, fits=fits, notes=notes)
+        return Finding(cause, verdict, reason, **found, decided=list(decided), fits=fits, notes=notes)
 
     if cause.key in case.tried:
         moved_back, words = case.tried[cause.key]
         return finding("confirmed" if moved_back else "ruled out", words)
     if absent := _absent(cause, case):
         return finding("ruled out", absent)
+    said = [misfit, cause.refuted(case) if cause.refuted else ""]
     if found["changed"]:
         what = "; ".join(shown(found["changed"]))
-        if case.moves.total is None:
+        if case.moves.total is None and not cause.without_change:
             return finding("inconclusive", f"changed, but the speed did not certainly change: {what}")
-        against = (
-            misfit or _direction(cause, case) or _size(cause, case) or (cause.refuted(case) if cause.refuted else "")
-        )
-        if against:
-            return finding("ruled out", f"changed, but {against} ({what})")
-        return finding("consistent", what)
+        against = next(filter(None, (*said, _direction(cause, case), _size(cause, case))), "")
+        return finding("ruled out", f"changed, but {against} ({what})") if against else finding("consistent", what)
     deciding = [_deciding(case, pattern) for pattern in cause.decides]
-    objections = [misfit, cause.refuted(case) if cause.refuted else ""]
-    if deciding and all(group and all(fact.state == "same" for fact in group) for group in deciding):
-        objections.insert(0, "; ".join(shown([fact for group in deciding for fact in group])))
-    if said := [objection for objection in objections if objection]:
-        return finding(
-            "ruled out", ". ".join(text[0].upper() + text[1:] if place else text for place, text in enumerate(said))
-        )
+    known = deciding and all(group and all(fact.state != "unknown" for fact in group) for group in deciding)
+    decided = [fact for group in deciding for fact in group] if known else []
+    objections = [text for text in ("; ".join(shown(decided)), *said) if text]
+    if objections:
+        sentences = (text[0].upper() + text[1:] for text in objections[1:])
+        return finding("ruled out", ". ".join([objections[0], *sentences]), decided)
     return finding("not observable", _unseen(cause, deciding))
 
 
@@ -164,7 +181,7 @@ def shown(facts: Sequence[Fact]) -> list[str]:
 
 def _title(name: str) -> str:
     kind, _, rest = name.partition(".")
-    return {"setting": f"setting {rest}", "run": rest.replace("_", " ")}.get(kind, name)
+    return TITLES.get(name) or {"setting": f"setting {rest}", "run": rest.replace("_", " ")}.get(kind, name)
 
 
 def _short(value: object) -> str:
@@ -212,9 +229,9 @@ def _against(prediction: Prediction, moves: Moves) -> tuple[str, tuple[int, int]
 
 def _direction(cause: Cause, case: Case) -> str:
     """A sentence where the changes would have had the opposite effect."""
-    assert case.moves.total is not None
+    total = case.moves.total or 0.0
     pushes = [push for watch in cause.watches for fact in case.changed(watch.pattern) if (push := _push(watch, fact))]
-    if pushes and all(push * case.moves.total < 0 for push in pushes):
+    if pushes and all(push * total < 0 for push in pushes):
         return f"this makes a run {'faster' if pushes[0] > 0 else 'slower'}"
     return ""
 
@@ -229,14 +246,14 @@ def _push(watch: Watch, fact: Fact) -> float:
 
 def _size(cause: Cause, case: Case) -> str:
     """A sentence where the changes are too small for what happened."""
-    assert case.moves.total is not None
+    total = abs(case.moves.total or 0.0)
     changed = [(watch, fact) for watch in cause.watches for fact in case.changed(watch.pattern)]
     if not changed or not all(watch.bounded and fact.ratio is not None for watch, fact in changed):
         return ""
     most = AMPLIFIED * max(abs(fact.ratio or 0.0) for _, fact in changed)
-    if most >= ENOUGH * abs(case.moves.total):
+    if most >= ENOUGH * total:
         return ""
-    return f"it explains {math.expm1(most):.0%} at most, and the change is {math.expm1(abs(case.moves.total)):.0%}"
+    return f"it explains {math.expm1(most):.0%} at most, and the change is {math.expm1(total):.0%}"
 
 
 def _absent(cause: Cause, case: Case) -> str:
@@ -257,7 +274,7 @@ def _unseen(cause: Cause, deciding: list[list[Fact]]) -> str:
         f"{_title(fact.name)} ({fact.reason})" for fact in unread
     ]
     many = f" and {len(named) - 3} more" if len(named) > 3 else ""
-    return f"not recorded on both sides: {', '.join(dict.fromkeys(named[:3]))}{many}; {cause.see} shows it"
+    return f"not recorded on both sides: {', '.join(dict.fromkeys(named[:3]))}{many}. To see it: {cause.see}"
 
 
 def match(facts: dict[str, Fact], pattern: str) -> list[Fact]:

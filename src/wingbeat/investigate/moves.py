@@ -73,7 +73,7 @@ def seen(found: Comparison) -> Moves:
 
 def _total(found: Comparison) -> float | None:
     primary = found.primary
-    if primary and primary.change:
+    if primary and primary.change and (primary.name == "tokens_per_second" or not found.obstacles):
         sign = -1 if primary.name.endswith("_ms") else 1
         return sign * primary.change.value if primary.answer == "differs" else None
     for name, sign in (("tokens_per_second", 1), ("cycle_ms", -1)):

@@ -1,4 +1,4 @@
-"""Other code: another commit, local changes, or files patched by hand among the installed packages."""
+"""Other code: another commit, or another checkout that is installed in place."""
 
 from wingbeat.investigate.causes.shapes import ANY
 from wingbeat.investigate.hypothesis import Cause, Watch
@@ -8,13 +8,9 @@ CAUSE = Cause(
     family="software",
     question="Is it other code?",
     predicts=(ANY,),
-    watches=(
-        Watch("git.commit"), Watch("git.diff"), Watch("editable.*"), Watch("packages.patched"),
-        Watch("packages.startup"),
-    ),
-    decides=("packages.patched",),
+    watches=(Watch("git.commit"), Watch("editable.*")),
+    decides=("git.commit|editable.*",),
     shape="whatever the other code does; the same in every launch",
     see="`wingbeat fingerprint --pid` of the server",
     experiments=("code",),
-    near=2,
-)  # fmt: skip
+)

@@ -10,6 +10,7 @@ from wingbeat.investigate.hypothesis import Cause, Watch
 if TYPE_CHECKING:
     from wingbeat.investigate.case import Case
 
+STILL = 0.05  # a first position that moved by less stayed
 COLLAPSED = 0.15  # acceptance of the first position, below which a head does not see its target
 
 
@@ -23,9 +24,19 @@ def _where(case: Case) -> list[str]:
         return [
             f"The first position fell from {before:.0%} to {after:.0%}: taps, norms, vocabulary or weights do not fit."
         ]
-    if others and first.moved > -0.05 and min(one.moved for one in others) < -0.05:
+    if others and first.moved > -STILL > min(one.moved for one in others):
         return ["The first position stayed and later ones fell: rope, the fed-back feature or the draft's cache."]
     return []
+
+
+def _refuted(case: Case) -> str:
+    """Other weights alone, that guess a little less well from the first position on, fit."""
+    if any(case.changed(watch.pattern) for watch in CAUSE.watches if watch.pattern != "head.weights"):
+        return ""
+    first = next(iter(case.found.positions), None)
+    if first is None or first.unconditional[1] < COLLAPSED or first.moved > -STILL:
+        return ""
+    return f"a head that does not fit has no first position of {first.unconditional[1]:.0%}"
 
 
 CAUSE = Cause(
@@ -43,5 +54,6 @@ CAUSE = Cause(
     experiments=("head",),
     near=3,
     needs="drafting",
+    refuted=_refuted,
     note=_where,
 )  # fmt: skip

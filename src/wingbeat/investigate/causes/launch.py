@@ -14,4 +14,5 @@ CAUSE = Cause(
     see="5 launches or more on each side (`wingbeat bench --launches 5`)",
     experiments=("launches",),
     near=3,
+    without_change=True,
 )

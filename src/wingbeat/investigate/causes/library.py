@@ -1,4 +1,4 @@
-"""Other libraries: torch, attention and matrix kernels, or the server itself."""
+"""Other libraries: attention and matrix kernels, the compiler, or the server itself."""
 
 from wingbeat.investigate.causes.shapes import ANY
 from wingbeat.investigate.hypothesis import Cause, Watch
@@ -7,14 +7,14 @@ from wingbeat.probe.registry.software import ENGINES
 CAUSE = Cause(
     key="library",
     family="software",
-    question="Is it another torch, kernel library or server?",
+    question="Is it another kernel library or server?",
     predicts=(ANY,),
     watches=(
-        *(Watch(f"installed.{name}") for name in ENGINES if "nccl" not in name),
-        Watch("torch.loaded"), Watch("loaded.cublas*"), Watch("loaded.cudnn*"), Watch("loaded.cudart*"),
-        Watch("loaded.torch*"), Watch("loaded.gomp"), Watch("loaded.iomp"), Watch("loaded.allocator"), Watch("python"),
+        *(Watch(f"installed.{name}") for name in ENGINES if "nccl" not in name and name != "torch"),
+        Watch("loaded.cublas*"), Watch("loaded.cudnn*"), Watch("loaded.cudart*"), Watch("loaded.torch*"),
+        Watch("loaded.gomp"), Watch("loaded.iomp"), Watch("loaded.allocator"), Watch("python"),
     ),
-    decides=("installed.torch|torch.loaded",),
+    decides=("python.packages",),
     shape="whatever the other code does; the same in every launch",
     see="`wingbeat fingerprint --pid` of the server",
     experiments=("library",),

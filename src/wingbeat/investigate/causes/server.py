@@ -17,7 +17,7 @@ CAUSE = Cause(
             "moe_*", "speculative_moe_*", "numa_bind", "async_scheduling", "decode_log_interval",
         )
     ),
-    decides=("process.argv|setting.tp_size|setting.tensor_parallel_size|setting.limits",),
+    decides=("process.argv",),
     shape="whatever the setting does; the same in every launch",
     see="a run recorded with its settings",
     experiments=("configuration",),

@@ -16,7 +16,7 @@ CAUSE = Cause(
         Watch("setting.p_min"), Watch("setting.spec_draft_*"), Watch("setting.speculative_adaptive"),
         Watch("setting.speculative_token_map"), Watch("setting.method"),
     ),
-    decides=("setting.*steps*|process.argv",),
+    decides=("process.argv|setting.*steps*",),
     shape="draft and verify change with what was set; plain decoding stays",
     see="a run recorded with its settings",
     experiments=("configuration",),

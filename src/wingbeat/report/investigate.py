@@ -1,0 +1,201 @@
+"""An investigation as text, Markdown and for programs: what is left, what was ruled out by what, what to run next."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wingbeat.investigate.case import Investigation
+from wingbeat.investigate.details import BreakEven
+from wingbeat.investigate.facts import Fact
+from wingbeat.investigate.hypothesis import Finding, shown
+from wingbeat.investigate.moves import Moves
+from wingbeat.investigate.plan import Experiment
+from wingbeat.probe import registry
+from wingbeat.probe.difference import Change
+from wingbeat.report import compare as comparison
+from wingbeat.report.fingerprint import value
+from wingbeat.report.table import paragraph
+
+WIDTH = 100
+MOST = 40  # facts that are listed as the same
+HEADLINES = {
+    "cause": "FOUND: {names} explains it.",
+    "several causes": "SEVERAL CAUSES could explain it: {names}.",
+    "nothing observable changed": "NOTHING OBSERVABLE CHANGED that explains it.",
+    "no change": "NO CHANGE: the speed is the same on both sides.",
+    "cannot tell": "CANNOT TELL whether the speed changed, so no cause is named.",
+}
+
+
+@dataclass(frozen=True)
+class Section:
+    """A title, lines of text, and rows of a table with their header."""
+
+    title: str
+    lines: Sequence[str] = ()
+    header: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+
+
+def render(found: Investigation) -> str:
+    """The whole report as text of at most 100 columns."""
+    parts = [paragraph(_headline(found), WIDTH)]
+    for section in _sections(found):
+        lines = [*section.lines, *(f"{row[0]}: {'; '.join(cell for cell in row[1:] if cell)}" for row in section.rows)]
+        parts.append("\n".join([f"{section.title}:", *map(_indented, lines)]))
+    return "\n\n".join([*parts, f"The comparison\n\n{comparison.render(found.found)}"])
+
+
+def markdown(found: Investigation) -> str:
+    """The same as Markdown."""
+    parts = [f"# {found.found.before.label} and {found.found.after.label}", f"**{_headline(found)}**"]
+    for section in _sections(found):
+        parts.append(f"## {section.title}")
+        if section.lines:
+            parts.append("\n".join(f"- {line}" for line in section.lines))
+        if section.rows:
+            rule = ["---"] * len(section.header)
+            table = [section.header, rule, *section.rows]
+            parts.append("\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table))
+    return "\n\n".join([*parts, "## The comparison", f"```text\n{comparison.render(found.found)}\n```"]) + "\n"
+
+
+def document(found: Investigation) -> dict[str, Any]:
+    """The same for a program, with the whole comparison in it."""
+    figures = {
+        "outcome": found.outcome,
+        "left": _by_family(found.left),
+        "findings": [_finding(one) for one in found.findings],
+        "moves": {name: vars(move) for name, move in found.moves.by.items()},
+        "change": found.moves.total,
+        "experiments": [
+            {**vars(one), "local": one.local, "intrusive": one.intrusive} for one in found.experiments
+        ],
+        "drift": [[change.name for change in side] for side in found.drift],
+        "comparison": comparison.document(found.found),
+    }  # fmt: skip
+    return json.loads(json.dumps(figures, default=str), parse_constant=lambda _: None)
+
+
+def _finding(one: Finding) -> dict[str, Any]:
+    facts = {"changed": one.changed, "same": one.same, "unknown": one.unknown}
+    return {
+        "cause": one.cause.key, "family": one.cause.family, "question": one.cause.question, "verdict": one.verdict,
+        "survives": one.survives, "reason": one.reason, "notes": one.notes, "see": one.cause.see,
+        "shape": one.cause.shape, "predictions_seen": one.fits[0], "predictions_known": one.fits[1],
+        **{state: [vars(fact) for fact in group] for state, group in facts.items()},
+    }  # fmt: skip
+
+
+def _headline(found: Investigation) -> str:
+    best = [one for one in found.accused if one.verdict == "confirmed"] or found.accused
+    text = HEADLINES[found.outcome].format(names=", ".join(_name(one) for one in best))
+    if found.outcome == "cause" and best[0].verdict != "confirmed":
+        text += " It is consistent with all that was measured; only the re-run below proves it."
+    if found.outcome == "nothing observable changed" and found.left:
+        left = _by_family(found.left)
+        return f"{text} What is left: {'; '.join(f'{place}. {name}' for place, name in enumerate(left, start=1))}."
+    return text
+
+
+def _by_family(findings: Sequence[Finding]) -> dict[str, list[str]]:
+    families: dict[str, list[str]] = {}
+    for one in findings:
+        families.setdefault(one.cause.family, []).append(_name(one))
+    return families
+
+
+def _name(one: Finding) -> str:
+    return one.cause.key.replace("_", " ")
+
+
+def _sections(found: Investigation) -> list[Section]:
+    header = ("cause", "evidence", "what it would look like")
+    families = _by_family(found.left)
+    ordered = sorted(found.left, key=lambda one: list(families).index(one.cause.family))
+    left = [(f"{_name(one)} ({one.verdict})", one.reason, f"would look like: {one.cause.shape}") for one in ordered]
+    notes = [note for one in found.left for note in one.notes]
+    probed = [one for one in found.ruled_out if one.decided or one.changed]
+    others = [one for one in found.ruled_out if one not in probed]
+    sections = [
+        Section("Where the change is", _where(found)),
+        Section("What is left", [f"{name}: {', '.join(causes)}" for name, causes in families.items()], header, left),
+        Section("Arithmetic", notes),
+        Section("What to run next", [_experiment(one) for one in found.experiments]),
+        Section("Ruled out by what was read", (), header[:2], _grouped(probed)),
+        Section("Ruled out by the figures alone", (), header[:2], _grouped(others)),
+        Section("Could not be observed", (), header[:2], _grouped(found.unseen)),
+        Section("Checked, and the same", _same(found)),
+        Section("Changed while it ran", _drift(found)),
+    ]
+    return [section for section in sections if section.lines or section.rows]
+
+
+def _grouped(findings: Sequence[Finding]) -> list[tuple[str, str]]:
+    """Names with reasons; causes with the same reason together."""
+    names: dict[str, list[str]] = {}
+    for one in findings:
+        names.setdefault(one.reason, []).append(_name(one))
+    return [(", ".join(causes), reason) for reason, causes in names.items()]
+
+
+def _where(found: Investigation) -> list[str]:
+    moves = found.moves
+    if moves.total is None:
+        return []
+    kinds = {"Moved": "moved", "Did not move": "stayed", "Not clear": "unclear"}
+    lines = []
+    for title, kind in kinds.items():
+        named = [move.text for name, move in moves.by.items() if _kind(moves, name) == kind]
+        lines += [f"{title}: {'; '.join(named)}."] if named else []
+    unknown = [name for name in ("draft", "verify", "host", "tokens", "plain") if name not in moves.by]
+    lines += [f"Not known: {', '.join(unknown)}."] if unknown else []
+    sides = zip((found.found.before, found.found.after), found.found.break_even, strict=True)
+    return lines + [_break_even(side.label, even) for side, even in sides if even]
+
+
+def _kind(moves: Moves, name: str) -> str:
+    """Moved with the change, took no part in it, or between."""
+    taking = moves.still(name)
+    return taking if taking != "unclear" else moves.with_it(name)
+
+
+def _break_even(name: str, even: BreakEven) -> str:
+    needs = f"more than {even.needed:.2g}" if even.bound else f"{even.needed:.2f}"
+    reached = "speculation pays" if even.reached > even.needed else "speculation costs"
+    return f"{name}: to break even, a cycle needs {needs} tokens; it has {even.reached:.2f}, so that {reached}."
+
+
+def _experiment(one: Experiment) -> str:
+    notes = [f"about {one.minutes} min", *(["changes the machine: ask who runs it"] if one.intrusive else [])]
+    return f"{one.do[0].upper()}{one.do[1:]} ({', '.join(notes)})."
+
+
+def _same(found: Investigation) -> list[str]:
+    """Fields that move speed or output, are the same on both sides, and were not named above."""
+    named = {fact.name for one in found.findings for fact in one.decided}
+    facts = [fact for fact in found.facts.values() if fact.name not in named and _is_same(fact)]
+    lines = [line.removesuffix(" on both sides") for line in shown(facts)]
+    more = [f"and {len(lines) - MOST} more"] if len(lines) > MOST else []
+    return [*lines[:MOST], *more]
+
+
+def _is_same(fact: Fact) -> bool:
+    is_field = registry.spec(fact.name) is not None and not str(fact.before).startswith("not applicable")
+    return is_field and fact.state == "same" and fact.importance == 3
+
+
+def _drift(found: Investigation) -> list[str]:
+    sides = zip((found.found.before, found.found.after), found.drift, strict=True)
+    return [f"{side.label}: {_moved(change)}" for side, changes in sides for change in changes]
+
+
+def _moved(change: Change) -> str:
+    return f"{change.name} {value(change.name, change.before)} -> {value(change.name, change.after)}"
+
+
+def _indented(text: str) -> str:
+    return paragraph(text, WIDTH - 2).replace("\n", "\n    ").join(("  ", ""))

@@ -118,9 +118,14 @@ CAUSED = (
     Planted("vllm#31030", ("library",), uniform(2.1), {"installed.vllm": ("0.10.2", "0.12.0")}),
     Planted("llama.cpp#26024", ("library",), uniform(3.0),
             {"loaded.cudart": ("libcudart.so.12", None), CLOCK: (1905, 1710)}),
+    Planted("torch upgraded", ("torch",), steps(1.2), {"installed.torch": ("2.10.0", "2.11.0")}),
+    Planted("half the GPUs", ("server",), steps(1.7), settings={"tp_size": (2, 1)}),
+    Planted("sglang PR#34528", ("all_reduce",), {"verify": 1.5}, calibration={"all_reduce_256k": (40.0, 95.0)}),
+    Planted("vllm#39963", ("client",), settings={"client": ("a", "b")}, figures={"tokens_per_second": (108.0, 60.0)}),
     Planted("vllm#45741", ("code",), uniform(8.0), {"git.commit": ("5c1e", "77ab")}),
     Planted("sglang#32582", ("code",), steps(3.0), {"editable.sglang": ("30924~1", "30924")}),
-    Planted("patched wheel", ("patches",), {"draft": 3.0}, {"packages.patched": ([], ["vllm/v1/spec_decode/eagle.py"])}),
+    Planted("patched wheel", ("patches",), {"draft": 3.0},
+            {"packages.patched": ([], ["vllm/v1/spec_decode/eagle.py"])}),
     Planted("sglang PR#21272", ("speculation",), {"tokens": 0.39},
             settings={"speculative_algorithm": ("EAGLE3", "EAGLE")}),
     Planted("sglang#8228", ("speculation",), {"tokens": 0.8}, settings={"speculative_num_draft_tokens": (3, 2)}),
@@ -167,7 +172,7 @@ INNOCENT = (
     Planted("vllm#53436: spread of acceptance", (), {"tokens": 0.97}, single=True),
     Planted("speculators PR#793: noise", (), {"tokens": 0.94}, single=True, only=SPEED),
     Planted("dead end: verify", (), {"verify": 1.53}),
-    Planted("dead end: verify, clock a little lower", (), {"verify": 1.53}, {CLOCK: (2430, 2320)}),
+    Planted("dead end: verify, lower clock", (), {"verify": 1.53}, {CLOCK: (2430, 2320)}),
     Planted("dead end: acceptance", (), {"tokens": 0.75}),
     Planted("dead end: everything", (), uniform(1.3)),
     Planted("dead end: drafting", (), {"draft": 3.0}),
@@ -194,3 +199,10 @@ INNOCENT = (
             {"container.shared_memory": (64 << 30, 64 << 20)}),
     Planted("template of the server, verify alone", (), {"verify": 1.5}, {"head.config": ("aa", "ab")}),
 )  # fmt: skip
+
+HARMLESS: Pairs = {  # changes that are put beside a cause
+    "boot_id": ("b8", "b9"), "installed.rich": ("14.0", "14.1"), "env.TERM": ("xterm", "dumb"),
+    "gpu.0.pcie.generation": (5, 1), "process.uptime": (700, 150000), "nvidia.driver": ("580.65", "590.48.01"),
+    "container.shared_memory": (64 << 30, 32 << 30), "cpu.governor": ({"performance": 64}, {"schedutil": 64}),
+    "gpu.0.ecc": ("on", "off"), "installed.transformers": ("5.0", "5.1"), "kernel.version": ("6.8.0-40", "6.8.0-45"),
+}  # fmt: skip

@@ -69,6 +69,7 @@ FLAGS = {
         "names", "--out", "--json", "--pid", "--ssh", "--model", "--head", "--under-load", "--seconds", "--command",
         "--force", "--store", "--timeout",
     ],
+    "explain": ["run", "--same-within", "--store", "--json"],
     "investigate": ["before", "after", "--tried", "--same-within", "--format", "--out", "--store"],
     "info": ["path", "--json", "--model"],
     "plot": ["runs", "--out", "--store"],

@@ -11,6 +11,7 @@ from wingbeat.cli import runs, train
 from wingbeat.cli.bench import bench, launch
 from wingbeat.cli.chat import chat
 from wingbeat.cli.compare import Comparing, compare
+from wingbeat.cli.explain import explain
 from wingbeat.cli.fingerprint import fingerprint
 from wingbeat.cli.generate import generate
 from wingbeat.cli.info import info
@@ -26,6 +27,7 @@ app.command()(info)
 app.command()(bench)
 app.command(cls=Comparing)(compare)
 app.command(cls=Comparing)(investigate)
+app.command()(explain)
 app.command()(profile)
 app.command()(plot)
 app.command()(fingerprint)

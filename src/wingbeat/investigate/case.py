@@ -66,9 +66,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Investigation:
-    """What was found. findings: all causes, the best explanation first; left: those that stand; moves: the shape of
-    the change; drift: what changed in
-    the environment while a side ran; experiments: what to run next, in order."""
+    """What was found. findings: all causes, the best explanation first; left: those that stand; moves: the shape of the
+    change; drift: what changed in the environment while a side ran; experiments: what to run next, in order."""
 
     found: Comparison
     outcome: Outcome

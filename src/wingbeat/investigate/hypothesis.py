@@ -70,12 +70,12 @@ class Cause:
     """A possible cause.
 
     predicts: it shows in one of these ways; shape: the same over contexts, batch sizes, launches and time, in words.
-    watches: the facts that would have changed; decides: those of which it is enough that all are known, and no
-    watched fact changed, to rule it out (a|b: a, or b where nothing is known of a); see: the command that shows them. near: 3 where a fact is the
-    mechanism itself, 1 where it only may bring it about. needs: what must be there for it to be possible.
-    without_change: whether it is named even where the speed did not certainly change. experiments: re-runs in which it
-    would show, the deciding one first (see `plan`). refuted: a sentence where the case itself speaks against it; note:
-    arithmetic to print with it.
+    watches: the facts that would have changed; decides: those of which it is enough that all are known, and nothing
+    watched changed, to rule it out (a|b: a, or b where nothing is known of a); see: the command that shows them. near:
+    3 where a fact is the mechanism itself, 1 where it only may bring it about. needs: what must be there for it to be
+    possible. without_change: whether it is named even where the speed did not certainly change. experiments: re-runs in
+    which it would show, the deciding one first (see `plan`). refuted: a sentence where the case itself speaks against
+    it; note: arithmetic to print with it.
     """
 
     key: str

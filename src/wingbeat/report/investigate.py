@@ -198,4 +198,4 @@ def _moved(change: Change) -> str:
 
 
 def _indented(text: str) -> str:
-    return paragraph(text, WIDTH - 2).replace("\n", "\n    ").join(("  ", ""))
+    return paragraph(text, WIDTH - 4).replace("\n", "\n    ").join(("  ", ""))

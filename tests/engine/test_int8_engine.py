@@ -55,7 +55,6 @@ def test_without_a_native_form_weights_are_rounded_all_the_same(monkeypatch, llm
     assert (eager.effective["weights"], eager.effective["path"]) == ("int8, held as bfloat16", "eager")
     ours, native = (model.logits(model.tokenizer.encode(PROMPTS[0])) for model in (eager, llm))
     assert (ours - native).abs().mean() < 0.5
-    assert "Paris" in eager.generate(PROMPTS[:1], SamplingParams(max_tokens=16))[0].text
 
 
 def test_weights_that_contradict_the_dtype():

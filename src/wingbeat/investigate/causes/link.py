@@ -15,7 +15,7 @@ CAUSE = Cause(
     ),
     watches=(
         Watch("load.gpu.*.pcie.generation", "less"), Watch("load.gpu.*.pcie.width", "less"),
-        Watch("gpu.*.pcie.width", "less"), Watch("gpu.*.pcie.*.max", "less"), Watch("gpu.*.pcie.host", "less"),
+        Watch("gpu.*.pcie.width", "less"), Watch("gpu.*.pcie.*.max", "less"), Watch("gpu.*.pcie.generation.host", "less"),
         Watch("gpu.*.pcie.path"), Watch("gpu.*.pcie.replays", "more"), Watch("kernel.errors"), Watch("aspm"),
         Watch("calibration.copy_*", "more"),
     ),

@@ -180,6 +180,11 @@ def _uneven(one: Side) -> float | None:
     return round(float(times[times > 4 * np.median(times)].sum() / times.sum()), 3)
 
 
+def _observer(one: Side) -> str | None:
+    """What took the figures, where it is known to be the same for every run."""
+    return "wingbeat's own clock" if one.records[0].source == "wingbeat" else None
+
+
 def _repetition(one: Side) -> float | None:
     """The share of runs of four output tokens that the same output had before."""
     entries = [entry.arms[one.arm] for record in one.records for entry in record.measured() if one.arm in entry.arms]
@@ -239,6 +244,7 @@ MEASURES: dict[str, tuple[Callable[[Side], Any], Callable[[Any, Any], bool], str
     "width": (_width, _near, "how many tokens a verify took was not recorded"),
     "prefix_hits": (lambda one: _noted(one, "prefix_hits"), _alike, "hits of the prefix cache were not recorded"),
     "spread": (_spread, _equal, "a single figure hides its spread"),
+    "observer": (_observer, _equal, "whether a profiler ran was not recorded"),
     "warmup": (_course({"warm-up"}), _equal, "too few cycles or samples over time to see warm-up"),
     "drift": (_course({"drift", "step"}), _equal, "too few cycles or samples over time to see drift"),
     "uneven": (_uneven, _alike, "no times of single cycles were recorded"),

@@ -119,6 +119,7 @@ def _settings(found: Comparison) -> Iterator[Fact]:
     argued = [readings(one).get("process.argv") for one in (found.before, found.after)]
     if all(one is not None and one.state == "value" for one in argued):
         flags = [_flags(one.value) for one in argued if one]
+        yield Fact("setting.arguments", "same" if flags[0] == flags[1] else "changed", len(flags[0]), len(flags[1]))
         for key in sorted({*flags[0], *flags[1]} - {*first, *second}):
             values = [side.get(key, "not given") for side in flags]
             yield Fact(f"setting.{key}", "same" if values[0] == values[1] else "changed", *values)

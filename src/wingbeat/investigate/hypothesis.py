@@ -24,11 +24,13 @@ Family = Literal[
 ]  # fmt: skip
 AMPLIFIED = 1.5  # how much more than in proportion a speed may follow its cause
 ENOUGH = 0.6  # of the change, that a bounded cause must be able to explain
+ON_DEVICES = ("gpu.*", "load.gpu.*")
 TITLES = {
+    "setting.arguments": "arguments with flags, all that matter the same, how many",
     "process.environ": "environment variables, all the same, how many",
     "python.packages": "installed packages, how many",
     "setting.verify_kernel": "verify's kernel",
-    "setting.observer": "whether a profiler ran",
+    "run.observer": "how figures were taken",
     "setting.client": "the client",
     "run.captured": "the share of captured cycles",
     "run.spread": "the spread",
@@ -149,14 +151,15 @@ def judge(cause: Cause, case: Case) -> Finding:
             return finding("inconclusive", f"changed, but the speed did not certainly change: {what}")
         against = next(filter(None, (*said, _direction(cause, case), _size(cause, case))), "")
         return finding("ruled out", f"changed, but {against} ({what})") if against else finding("consistent", what)
-    deciding = [_deciding(case, pattern) for pattern in cause.decides]
+    decides = [one for one in cause.decides if case.has_devices or not one.startswith(ON_DEVICES)]
+    deciding = [_deciding(case, pattern) for pattern in decides]
     known = deciding and all(group and all(fact.state != "unknown" for fact in group) for group in deciding)
     decided = [fact for group in deciding for fact in group] if known else []
     objections = [text for text in ("; ".join(shown(decided)), *said) if text]
     if objections:
         sentences = (text[0].upper() + text[1:] for text in objections[1:])
         return finding("ruled out", ". ".join([objections[0], *sentences]), decided)
-    return finding("not observable", _unseen(cause, deciding))
+    return finding("not observable", _unseen(cause, decides, deciding))
 
 
 def _deciding(case: Case, pattern: str) -> list[Fact]:
@@ -266,9 +269,9 @@ def _absent(cause: Cause, case: Case) -> str:
     return ""
 
 
-def _unseen(cause: Cause, deciding: list[list[Fact]]) -> str:
+def _unseen(cause: Cause, decides: Sequence[str], deciding: Sequence[Sequence[Fact]]) -> str:
     """Which of the deciding facts are missing, and how to see them."""
-    missing = [pattern.partition("|")[0] for pattern, group in zip(cause.decides, deciding, strict=True) if not group]
+    missing = [pattern.partition("|")[0] for pattern, group in zip(decides, deciding, strict=True) if not group]
     unread = [fact for group in deciding for fact in group if fact.state == "unknown"]
     named = [_title(name).replace(".*", "") for name in missing] + [
         f"{_title(fact.name)} ({fact.reason})" for fact in unread

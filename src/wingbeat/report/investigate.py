@@ -126,7 +126,7 @@ def _sections(found: Investigation) -> list[Section]:
         Section("Arithmetic", notes),
         Section("What to run next", [_experiment(one) for one in found.experiments]),
         Section("Ruled out by what was read", (), header[:2], _grouped(probed)),
-        Section("Ruled out by the figures alone", (), header[:2], _grouped(others)),
+        Section("Ruled out by the figures alone, or not possible here", (), header[:2], _grouped(others)),
         Section("Could not be observed", (), header[:2], _grouped(found.unseen)),
         Section("Checked, and the same", _same(found)),
         Section("Changed while it ran", _drift(found)),

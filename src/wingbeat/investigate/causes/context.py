@@ -12,14 +12,16 @@ if TYPE_CHECKING:
     from wingbeat.investigate.case import Case
 
 
-def _refuted(case: Case) -> str:
-    """Whether the change is there at equal context lengths too."""
-    row = next((row for row in case.found.matched if row.name == "cycle_ms"), None)
-    if row is None or row.change is None or case.moves.total is None or row.answer != "differs":
-        return ""
-    if -row.change.value / case.moves.total < MOVED:
-        return ""
-    return f"at equal context lengths too, a cycle went from {row.before:.4g} to {row.after:.4g} ms"
+def at_equal_contexts(case: Case) -> str:
+    """A sentence where the change is there at equal context lengths too."""
+    for row in case.found.matched:
+        if row.name == "tokens_per_second" or row.change is None or not case.moves.total or row.answer != "differs":
+            continue
+        own = -row.change.value if row.name == "cycle_ms" else row.change.value
+        if own / case.moves.total >= MOVED:
+            what = "the time of a cycle" if row.name == "cycle_ms" else "tokens per cycle"
+            return f"at equal context lengths too, {what} went from {row.before:.4g} to {row.after:.4g}"
+    return ""
 
 
 CAUSE = Cause(
@@ -33,5 +35,5 @@ CAUSE = Cause(
     see="a run recorded cycle by cycle (`wingbeat bench`)",
     experiments=("context", "repeat"),
     near=3,
-    refuted=_refuted,
+    refuted=at_equal_contexts,
 )

@@ -13,7 +13,7 @@ CAUSE = Cause(
         Watch("gpu.*.memory.total"), Watch("gpu.*.vbios"), Watch("cpu.model"), Watch("gpu.*.rows.*"),
         Watch("gpu.*.recovery_action"), Watch("gpu.*.ecc.uncorrected", "more"),
     ),
-    decides=("gpu.count", "gpu.*.name"),
+    decides=("gpu.count", "gpu.*.name", "cpu.model"),
     shape="one ratio everywhere",
     see="`wingbeat fingerprint`",
     experiments=("repeat",),

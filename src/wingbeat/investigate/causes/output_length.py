@@ -1,5 +1,6 @@
 """Other output lengths: other contexts, and another part of the text is drafted."""
 
+from wingbeat.investigate.causes.context import at_equal_contexts
 from wingbeat.investigate.causes.shapes import ANY
 from wingbeat.investigate.hypothesis import Cause, Prediction, Watch
 
@@ -20,4 +21,5 @@ CAUSE = Cause(
     see="a run recorded request by request",
     experiments=("context", "repeat"),
     near=3,
+    refuted=at_equal_contexts,
 )  # fmt: skip

@@ -12,7 +12,7 @@ CAUSE = Cause(
         Watch("setting.dtype"), Watch("setting.quantization"), Watch("setting.weights"),
         Watch("setting.kv_cache_dtype"), Watch("setting.speculative_draft_model_quantization"),
     ),
-    decides=("setting.dtype|process.argv",),
+    decides=("setting.dtype|setting.arguments",),
     shape="one ratio for whatever reads these numbers",
     see="a run recorded with its settings",
     experiments=("configuration",),

@@ -17,7 +17,7 @@ CAUSE = Cause(
             "moe_*", "speculative_moe_*", "numa_bind", "async_scheduling", "decode_log_interval",
         )
     ),
-    decides=("process.argv",),
+    decides=("setting.arguments",),
     shape="whatever the setting does; the same in every launch",
     see="a run recorded with its settings",
     experiments=("configuration",),

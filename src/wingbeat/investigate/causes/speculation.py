@@ -16,7 +16,7 @@ CAUSE = Cause(
         Watch("setting.p_min"), Watch("setting.spec_draft_*"), Watch("setting.speculative_adaptive"),
         Watch("setting.speculative_token_map"), Watch("setting.method"),
     ),
-    decides=("process.argv|setting.*steps*",),
+    decides=("setting.arguments|setting.*steps*",),
     shape="draft and verify change with what was set; plain decoding stays",
     see="a run recorded with its settings",
     experiments=("configuration",),

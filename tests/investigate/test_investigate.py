@@ -152,6 +152,8 @@ def test_no_change_and_no_certainty_accuse_nobody():
     same = of(clocked(1.0, 2000, nvidia__driver="1"), clocked(1.0, 2000, nvidia__driver="2"))
     assert (same.outcome, same.accused, same.experiments) == ("no change", [], [])
     assert finding(same, "driver").verdict == "inconclusive"
+    groups = of(measured("a", launches(factors=(1, 1, 1.3))), measured("b", launches(factors=(1, 1.3, 1.3))))
+    assert (groups.outcome, groups.accused[0].cause.key) == ("cause", "launch")
     noisy = of(measured("a", launches()), measured("b", launches(factors=(0.9, 1.0, 1.15))))
     assert (noisy.outcome, noisy.accused) == ("cannot tell", [])
 
@@ -187,7 +189,7 @@ def test_putting_it_back_confirms_or_rules_out():
     back, not_back = side("restored", clocked(1.02, 2000), "eagle3"), side("other", clocked(1.3, 1500), "eagle3")
     confirmed = of(before, after, tried={"clocks": back})
     assert (confirmed.outcome, confirmed.accused[0].verdict, confirmed.experiments) == ("cause", "confirmed", [])
-    assert report.render(confirmed).startswith("FOUND: clocks explains it.")
+    assert report.render(confirmed).startswith("CONFIRMED: clocks.")
     assert finding(of(before, after, tried={"clocks": not_back}), "clocks").verdict == "ruled out"
     with pytest.raises(UsageError, match="no cause is called colour"):
         of(before, after, tried={"colour": back})
@@ -259,7 +261,7 @@ def test_the_command(monkeypatch, capsys, tmp_path):
     code, out, _ = run(monkeypatch, capsys, "investigate", tmp_path / "fast.jsonl", slow)
     assert (code, "clocks" in out.splitlines()[0]) == (1, True)
     code, out, _ = run(monkeypatch, capsys, "investigate", slow, tmp_path / "fast.jsonl", "--tried", f"clocks={slow}")
-    assert (code, "FOUND: clocks" in out) == (1, True)
+    assert (code, "CONFIRMED: clocks" in out) == (1, True)
     assert run(monkeypatch, capsys, "investigate", slow, slow)[0] == 4
     assert run(monkeypatch, capsys, "investigate", good, bad, "--tried", "clocks")[0] == 4
 
@@ -291,3 +293,15 @@ def test_explain_does_not_guess_without_plain_decoding(monkeypatch, capsys, tmp_
     assert "plain decoding was not measured in this run" in " ".join(out.split())
     save(noted("plain", plain={"tokens_per_second": 60}), tmp_path / "plain.jsonl")
     assert run(monkeypatch, capsys, "explain", tmp_path / "plain.jsonl")[0] == 2
+
+
+def test_the_same_files_under_another_name_are_no_cause():
+    def named(path, weights, factors):
+        files = {"model__weights": weights, "model__config": "c", "head__weights": "h", "head__config": "c"}
+        return known(measured("run", launches(factors=factors)), {"model": path, "head": path}, **files)
+
+    before = named("/old/model", "w", (0.99, 1.0, 1.01))
+    renamed = of(before, named("/new/model", "w", (1.29, 1.3, 1.31)))
+    assert finding(renamed, "target").verdict == finding(renamed, "head").verdict == "ruled out"
+    assert "the same files under another name" in finding(renamed, "target").reason
+    assert finding(of(before, named("/new/model", "x", (1.29, 1.3, 1.31))), "target").verdict == "consistent"

@@ -137,8 +137,10 @@ def _tried(found: Comparison, side: Side, same_within: float) -> tuple[bool, str
 
 def _outcome(case: Case, findings: Sequence[Finding]) -> Outcome:
     accused = [finding for finding in findings if finding.verdict in ("confirmed", "consistent")]
-    if case.moves.total is None:
-        return "no change" if case.found.verdict == "same" else "cannot tell"
     if any(finding.verdict == "confirmed" for finding in accused) or len(accused) == 1:
         return "cause"
-    return "several causes" if accused else "nothing observable changed"
+    if accused:
+        return "several causes"
+    if case.moves.total is None:
+        return "no change" if case.found.verdict == "same" else "cannot tell"
+    return "nothing observable changed"

@@ -91,11 +91,9 @@ def _prompts(one: Side) -> str | None:
 
 
 def _requests(one: Side) -> float | None:
+    """How many ran at once: as it was asked for, else in the cycles; a figure alone may be a guess of one."""
     asked = comparable.asked(one, "concurrency")
-    if any("requests" in launch.levels or launch.prompts for launch in one.launches):
-        found = level(one, "requests")
-        return asked if found in (None, 1.0) and asked else found if asked or _has_cycles(one) else None
-    return asked
+    return asked if asked or one.evidence == "figures" else level(one, "requests")
 
 
 def _captured(one: Side) -> float | None:
@@ -131,10 +129,6 @@ def _width(one: Side) -> float | None:
     entries = [entry.arms[one.arm] for record in one.records for entry in record.measured() if one.arm in entry.arms]
     widths = [width for facts in entries for width in facts.cycles.width]
     return round(statistics.fmean(widths), 2) if widths else None
-
-
-def _has_cycles(one: Side) -> bool:
-    return one.evidence == "cycles"
 
 
 def _spread(one: Side) -> str | None:

@@ -24,7 +24,6 @@ GREW = 3.0  # times as much as on the other side, for a counter
 FLOORS = {"us": 1e5, "10 ms": 100.0}  # a counter that grew by less than this is still, by unit
 LEFT_OUT = {
     "arms", "launches", "rounds", "imported", "definitions", "workload", "name", "prompts", "store", "limit",
-    "sampling", "warmup",
 }  # fmt: skip
 
 

@@ -26,9 +26,9 @@ AMPLIFIED = 1.5  # how much more than in proportion a speed may follow its cause
 ENOUGH = 0.6  # of the change, that a bounded cause must be able to explain
 ON_DEVICES = ("gpu.*", "load.gpu.*")
 TITLES = {
-    "setting.arguments": "arguments with flags, all that matter the same, how many",
-    "process.environ": "environment variables, all the same, how many",
-    "python.packages": "installed packages, how many",
+    "setting.arguments": "arguments (none that matters changed), how many",
+    "process.environ": "environment variables (none that matters changed), how many",
+    "python.packages": "installed packages (none that matters changed), how many",
     "setting.verify_kernel": "verify's kernel",
     "run.observer": "how figures were taken",
     "setting.client": "the client",
@@ -120,10 +120,11 @@ class Finding:
 
     @property
     def score(self) -> tuple[int, ...]:
-        """Sorts findings, the best explanation first when reversed."""
+        """Sorts findings, the best explanation last; what was seen in the run itself weighs more than its environment."""
         order: list[Verdict] = ["ruled out", "not observable", "inconclusive", "consistent", "confirmed"]
         importance = max((fact.importance for fact in self.changed), default=0)
-        return order.index(self.verdict), int(self.survives), self.cause.near, self.fits[0], importance
+        in_run = any(fact.name.startswith("run.") for fact in self.changed)
+        return order.index(self.verdict), int(self.survives), self.cause.near, self.fits[0], int(in_run), importance
 
 
 def judge(cause: Cause, case: Case) -> Finding:
@@ -173,9 +174,7 @@ def shown(facts: Sequence[Fact]) -> list[str]:
     alike: dict[tuple[str, str], list[str]] = {}
     for fact in facts:
         before, after = _short(fact.before), _short(fact.after)
-        text = (
-            f"{before} on both sides" if fact.state == "same" and before == after else f"{before} before, {after} after"
-        )
+        text = f"{before} on both sides" if before == after else f"{before} before, {after} after"
         generic = ".".join("*" if part.isdecimal() else part for part in fact.name.split("."))
         alike.setdefault((generic, text), []).append(fact.name)
     return [f"{_title(names[0])}{f' and {len(names) - 1} more' * (len(names) > 1)}: {text}"

@@ -22,7 +22,8 @@ from wingbeat.report.table import paragraph
 WIDTH = 100
 MOST = 40  # facts that are listed as the same
 HEADLINES = {
-    "cause": "FOUND: {names} explains it.",
+    "cause": "LIKELY: {names}. It is consistent with all that was measured; only the re-run below proves it.",
+    "confirmed": "CONFIRMED: {names}. Putting it back moved the speed back.",
     "several causes": "SEVERAL CAUSES could explain it: {names}.",
     "nothing observable changed": "NOTHING OBSERVABLE CHANGED that explains it.",
     "no change": "NO CHANGE: the speed is the same on both sides.",
@@ -91,10 +92,9 @@ def _finding(one: Finding) -> dict[str, Any]:
 
 
 def _headline(found: Investigation) -> str:
-    best = [one for one in found.accused if one.verdict == "confirmed"] or found.accused
-    text = HEADLINES[found.outcome].format(names=", ".join(_name(one) for one in best))
-    if found.outcome == "cause" and best[0].verdict != "confirmed":
-        text += " It is consistent with all that was measured; only the re-run below proves it."
+    confirmed = [one for one in found.accused if one.verdict == "confirmed"]
+    names = ", ".join(_name(one) for one in confirmed or found.accused)
+    text = HEADLINES["confirmed" if confirmed else found.outcome].format(names=names)
     if found.outcome == "nothing observable changed" and found.left:
         left = _by_family(found.left)
         return f"{text} What is left: {'; '.join(f'{place}. {name}' for place, name in enumerate(left, start=1))}."
@@ -126,12 +126,20 @@ def _sections(found: Investigation) -> list[Section]:
         Section("Arithmetic", notes),
         Section("What to run next", [_experiment(one) for one in found.experiments]),
         Section("Ruled out by what was read", (), header[:2], _grouped(probed)),
-        Section("Ruled out by the figures alone, or not possible here", (), header[:2], _grouped(others)),
+        Section("Ruled out by the figures alone, or not possible here", _caution(found), header[:2], _grouped(others)),
         Section("Could not be observed", (), header[:2], _grouped(found.unseen)),
         Section("Checked, and the same", _same(found)),
         Section("Changed while it ran", _drift(found)),
     ]
     return [section for section in sections if section.lines or section.rows]
+
+
+def _caution(found: Investigation) -> list[str]:
+    """What weakens claims that rest on figures alone."""
+    primary = found.found.primary
+    if primary is None or primary.change is None or primary.change.basis != "assumed":
+        return []
+    return ["With one launch a side, how much figures differ by chance is not known: these claims are the weaker ones."]
 
 
 def _grouped(findings: Sequence[Finding]) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wingbeat.investigate.causes.shapes import ACCEPTANCE_ALONE
+from wingbeat.investigate.causes.target import only_renamed
 from wingbeat.investigate.hypothesis import Cause, Watch
 
 if TYPE_CHECKING:
@@ -30,13 +31,13 @@ def _where(case: Case) -> list[str]:
 
 
 def _refuted(case: Case) -> str:
-    """Other weights alone, that guess a little less well from the first position on, fit."""
+    """Other weights alone that guess a little better or worse from the first position on fit; so do the same files."""
     if any(case.changed(watch.pattern) for watch in CAUSE.watches if watch.pattern != "head.weights"):
-        return ""
+        return only_renamed(case, "head")
     first = next(iter(case.found.positions), None)
-    if first is None or first.unconditional[1] < COLLAPSED or first.moved > -STILL:
+    if first is None or min(first.unconditional) < COLLAPSED or abs(first.moved) < STILL:
         return ""
-    return f"a head that does not fit has no first position of {first.unconditional[1]:.0%}"
+    return f"a head that does not fit has no first position of {min(first.unconditional):.0%}"
 
 
 CAUSE = Cause(

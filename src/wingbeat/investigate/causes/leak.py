@@ -13,5 +13,5 @@ CAUSE = Cause(
     shape="grows over the run at equal context lengths; gone after a restart",
     see="a longer run recorded cycle by cycle",
     experiments=("restart",),
-    near=2,
+    near=3,
 )

@@ -16,8 +16,8 @@ def _refuted(case: Case) -> str:
     if case.changed("head.config"):
         return "the head's configuration changed too"
     first = next(iter(case.found.positions), None)
-    if first and first.unconditional[1] < COLLAPSED < first.unconditional[0]:
-        return f"a first position of {first.unconditional[1]:.0%} is no matter of training"
+    if first and min(first.unconditional) < COLLAPSED < max(first.unconditional):
+        return f"a first position of {min(first.unconditional):.0%} is no matter of training"
     return ""
 
 

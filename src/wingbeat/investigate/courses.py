@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from wingbeat.investigate import comparable
 from wingbeat.investigate.side import LaunchView, Side
+from wingbeat.measure.record import ArmFacts
 from wingbeat.measure.replicates import two_groups
 from wingbeat.measure.series import SHORTEST, trend
 
@@ -41,8 +42,10 @@ def run(found: Comparison) -> Iterator[Measured]:
         known = first is not None and second is not None
         yield Measured(name, first, second, known and close(first, second), "" if known else why)
     yield _definitions(*sides)
-    if gap := _groups(*sides):
-        yield Measured("groups", "launches of one kind", f"launches of two kinds, {math.expm1(gap):.0%} apart", False)
+    if min(len(one.launches) for one in sides) > 1:
+        gap, kind = _groups(*sides), "launches of one kind"
+        kinds = f"launches of two kinds, {math.expm1(gap):.0%} apart" if gap else kind
+        yield Measured("groups", kind, kinds, gap is None)
 
 
 def level(one: Side, name: str) -> float | None:
@@ -53,10 +56,15 @@ def level(one: Side, name: str) -> float | None:
 
 def prefill(one: Side) -> float | None:
     """Milliseconds before the first cycle of a round, else to the first token."""
-    rounds = [entry.arms[one.arm] for record in one.records for entry in record.measured() if one.arm in entry.arms]
+    rounds = _rounds(one)
     if rounds:
         return statistics.fmean(facts.prefill_ms for facts in rounds) or None
     return level(one, "ttft_ms")
+
+
+def _rounds(one: Side) -> list[ArmFacts]:
+    """What the arm did in every round that counts."""
+    return [entry.arms[one.arm] for record in one.records for entry in record.measured() if one.arm in entry.arms]
 
 
 def _level(launch: LaunchView, name: str) -> float | None:
@@ -80,8 +88,7 @@ def _context(one: Side) -> float | None:
 
 
 def _new_tokens(one: Side) -> float | None:
-    entries = [entry.arms[one.arm] for record in one.records for entry in record.measured() if one.arm in entry.arms]
-    lengths = [request.new_tokens for facts in entries for request in facts.requests]
+    lengths = [request.new_tokens for facts in _rounds(one) for request in facts.requests]
     return round(statistics.fmean(lengths), 1) if lengths else level(one, "new_tokens")
 
 
@@ -119,15 +126,13 @@ def _path(one: Side) -> str | None:
 
 
 def _paths(one: Side) -> Counter[str] | None:
-    entries = [entry.arms[one.arm] for record in one.records for entry in record.measured() if one.arm in entry.arms]
-    found = Counter(path for facts in entries for path in facts.cycles.path)
+    found = Counter(path for facts in _rounds(one) for path in facts.cycles.path)
     return found or None
 
 
 def _width(one: Side) -> float | None:
     """Tokens that a verify took for each request, on average."""
-    entries = [entry.arms[one.arm] for record in one.records for entry in record.measured() if one.arm in entry.arms]
-    widths = [width for facts in entries for width in facts.cycles.width]
+    widths = [width for facts in _rounds(one) for width in facts.cycles.width]
     return round(statistics.fmean(widths), 2) if widths else None
 
 
@@ -181,8 +186,7 @@ def _observer(one: Side) -> str | None:
 
 def _repetition(one: Side) -> float | None:
     """The share of runs of four output tokens that the same output had before."""
-    entries = [entry.arms[one.arm] for record in one.records for entry in record.measured() if one.arm in entry.arms]
-    outputs = [request.tokens for facts in entries for request in facts.requests if len(request.tokens) > 4]
+    outputs = [request.tokens for facts in _rounds(one) for request in facts.requests if len(request.tokens) > 4]
     runs = [list(zip(*(tokens[start:] for start in range(4)), strict=False)) for tokens in outputs]
     total = sum(map(len, runs))
     return round(1 - sum(len(set(each)) for each in runs) / total, 3) if total else None

@@ -120,7 +120,7 @@ class Finding:
 
     @property
     def score(self) -> tuple[int, ...]:
-        """Sorts findings, the best explanation last; what was seen in the run itself weighs more than its environment."""
+        """Sorts findings, the best explanation last; what was seen in the run weighs more than its environment."""
         order: list[Verdict] = ["ruled out", "not observable", "inconclusive", "consistent", "confirmed"]
         importance = max((fact.importance for fact in self.changed), default=0)
         in_run = any(fact.name.startswith("run.") for fact in self.changed)

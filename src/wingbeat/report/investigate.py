@@ -154,7 +154,7 @@ def _where(found: Investigation) -> list[str]:
     moves = found.moves
     if moves.total is None:
         return []
-    kinds = {"Moved": "moved", "Did not move": "stayed", "Not clear": "unclear"}
+    kinds = {"Moved": "moved", "Hardly moved, beside that": "stayed", "Not clear": "unclear"}
     lines = []
     for title, kind in kinds.items():
         named = [move.text for name, move in moves.by.items() if _kind(moves, name) == kind]

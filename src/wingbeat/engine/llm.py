@@ -102,6 +102,7 @@ class LLM:
             "model": str(self.model_path), "head": self.head_path and str(self.head_path),
             "draft": asdict(self.draft) | {"nodes": self.engine.drafter.num_nodes},
             "dtype": str(self.target.dtype).removeprefix("torch."), "weights": self.weights,
+            "head_weights": "int8" if isinstance(self.head, NativeHead) else self.weights,
             "device": str(self.target.device),
             "limits": asdict(self.limits) | {"context": self.context}, "path": step.path,
             "eager_because": (step.because or self.eager_because) if step.path == "eager" else None,
@@ -208,7 +209,7 @@ def _quickest(
     try:
         if eager:
             raise UnsupportedError("it was asked for")
-        return *to_native(target, head, int8), None
+        return *to_native(target, head, int8, int8_head=True), None  # what is only proposed may be rounded
     except UnsupportedError as error:
         if eager:
             pass

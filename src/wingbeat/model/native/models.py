@@ -24,8 +24,10 @@ SPARE_POSITIONS = 128  # drafted tokens may stand beyond the last position that 
 MAX_HEAD_DIM = 256
 
 
-def to_native(target: Target, head: DraftHead | None, int8: bool = False) -> tuple[NativeTarget, NativeHead | None]:
-    """Native versions of both, with weights in bfloat16 or int8; embeddings stay bfloat16.
+def to_native(
+    target: Target, head: DraftHead | None, int8: bool = False, int8_head: bool = False
+) -> tuple[NativeTarget, NativeHead | None]:
+    """Native versions of both, with weights in bfloat16, or in int8 of both or of the head; embeddings stay bfloat16.
 
     Raises UnsupportedError, saying why, where there can be none.
     """
@@ -37,7 +39,7 @@ def to_native(target: Target, head: DraftHead | None, int8: bool = False) -> tup
         if odd or config.head_dim > MAX_HEAD_DIM or config.head_dim % 16:
             raise UnsupportedError(f"native forwards need even sizes and a head size of 16, 32, ... {MAX_HEAD_DIM}")
     library = load()
-    return NativeTarget(target, library, int8), NativeHead(head, library, int8) if head else None
+    return NativeTarget(target, library, int8), NativeHead(head, library, int8 or int8_head) if head else None
 
 
 class _Native:

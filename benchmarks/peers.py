@@ -90,7 +90,7 @@ class Session:
         try:
             launch = engine.launch(self.setup)
             worker = Worker(launch.command, launch.configuration, launch.environment, self.logs / f"{engine.name}.log")
-        except (PeerError, OSError) as error:
+        except Exception as error:  # whatever keeps one engine away must not end the run of the others
             self._leave_out(engine, error)
             return
         self.workers[engine.name] = engine, worker
@@ -100,7 +100,7 @@ class Session:
         print(f"{time.monotonic() - begin:.0f} s; {', '.join(f'{k} {v}' for k, v in worker.versions.items())}")
 
     def _leave_out(self, engine: Engine, error: Exception) -> None:
-        self.record.data["left_out"][engine.name] = str(error)
+        self.record.data["left_out"][engine.name] = str(error) or type(error).__name__
         print(f"{engine.name} is left out: {error}", flush=True)
         if engine.name == "wingbeat":
             raise SystemExit(3)

@@ -19,6 +19,7 @@ TIMED, FORWARDS = "wingbeat EAGLE-3, forwards timed", "wingbeat single forwards"
 INT8, INT8_EAGLE = "wingbeat int8 plain", "wingbeat int8 EAGLE-3"
 LLAMA, LLAMA_Q8, VLLM, VLLM_EAGLE = "llama.cpp bf16", "llama.cpp Q8_0", "vLLM plain", "vLLM EAGLE-3"
 TOGETHER = "together"  # the set of units with many prompts at once
+CHAIN = 4  # steps of the drafting that is measured: a step is a fourth of it, extending over the last tokens included
 NO_SPEED = (TIMED, FORWARDS)  # arms whose speed is not to be looked at
 GROUPS = ("wingbeat", "llama.cpp", "vLLM", "transformers")
 
@@ -121,8 +122,8 @@ def lines(units: Sequence[Unit], batch: int) -> list[Line]:
     return [
         Line("1", f"plain / {LLAMA}", ratios(single, PLAIN, LLAMA), 0.9, 1.1),
         Line("1", "bandwidth in decode / read bandwidth", _bandwidths(single), 0.7, 0.9),
-        Line("2", "verify of 8 / decode of 1", _forwards(single, "verify8_ms"), 1.35, 1.10),
-        Line("2", "draft step / decode", _forwards(single, "draft_step_ms"), 0.10, 0.06),
+        Line("2", "verify of 8 / decode of 1", _forwards(single, "verify_ms", 8), 1.35, 1.10),
+        Line("2", f"draft step (of {CHAIN}) / decode", _forwards(single, "draft_ms", CHAIN, CHAIN), 0.10, 0.06),
         Line("2", "share outside model forwards", _outside(single), 0.06, 0.03),
         Line("3", "EAGLE-3 / plain", ratios(single, EAGLE, PLAIN), 1.35, 2.2, by_set=True),
         Line("3", f"EAGLE-3 / {LLAMA}", ratios(single, EAGLE, LLAMA), 1.25, 2.0, by_set=True),
@@ -142,8 +143,14 @@ def achieved(turn: Turn) -> float:
     return float(turn["decode_bytes"] / turn["decode_seconds"] / 1e9)
 
 
-def _forwards(units: Sequence[Unit], name: str) -> Ratios:
-    return _each(units, lambda turns: turns[FORWARDS][name] / turns[FORWARDS]["decode_ms"], FORWARDS)
+def _forwards(units: Sequence[Unit], name: str, width: int, share: int = 1) -> Ratios:
+    """A forward, or a share of one, over the forward of one token."""
+
+    def ratio(turns: Mapping[str, Turn]) -> float:
+        found = turns[FORWARDS]
+        return float(found[name][str(width)] / share / found["verify_ms"]["1"])
+
+    return _each(units, ratio, FORWARDS)
 
 
 def _outside(units: Sequence[Unit]) -> Ratios:

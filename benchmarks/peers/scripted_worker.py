@@ -18,7 +18,7 @@ def start(given: dict[str, Any]) -> tuple[dict[str, str], Work]:
     def work(job: dict[str, Any]) -> dict[str, Any]:
         arm = job["arm"]
         if arm == "forwards":
-            return {"decode_ms": 10.0, "verify8_ms": 12.0, "draft_step_ms": 0.8, "read_gb_s": 33.0}
+            return {"verify_ms": {1: 10.0, 8: 12.0}, "draft_ms": {4: 3.2}, "read_gb_s": 33.0}
         outputs = [[sum(prompt) % 251 + place for place in range(n)] for prompt, n in _pairs(job)]
         decode = given["ms"][arm] * (sum(map(len, outputs)) - 1) / 1000
         found = answer(decode + given["prompt_ms"] / 1000, decode, 1, outputs)

@@ -149,12 +149,12 @@ def test_a_crowd_counts_its_prompts_too_and_a_single_prompt_only_what_follows_th
 def test_bandwidth_and_time_outside_forwards():
     turns = {
         figures.PLAIN: turn(100.0, decode_bytes=20e9), figures.TIMED: turn(100.0, forward_seconds=0.95),
-        figures.FORWARDS: {"read_gb_s": 25.0, "decode_ms": 10.0, "verify8_ms": 12.0, "draft_step_ms": 0.5},
+        figures.FORWARDS: {"read_gb_s": 25.0, "verify_ms": {"1": 10.0, "8": 12.0}, "draft_ms": {"4": 2.0}},
     }
     found = {line.name: line.value for line in figures.lines([{"id": "a", "set": "a", "turns": turns}], 16)}
     assert found["bandwidth in decode / read bandwidth"] == pytest.approx(0.8)
     assert found["verify of 8 / decode of 1"] == pytest.approx(1.2)
-    assert found["draft step / decode"] == pytest.approx(0.05)
+    assert found["draft step (of 4) / decode"] == pytest.approx(0.05)
     assert found["share outside model forwards"] == pytest.approx(0.05)
 
 

@@ -46,7 +46,7 @@ def test_the_default_model_in_int8(llm):
 
 
 def test_without_a_native_form_weights_are_rounded_all_the_same(monkeypatch, llm):
-    def refuse(*_):
+    def refuse(*_, **__):
         raise UnsupportedError("no C compiler")
 
     monkeypatch.setattr("wingbeat.engine.llm.to_native", refuse)

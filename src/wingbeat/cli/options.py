@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from wingbeat.engine.settings import DraftSettings, Limits
     from wingbeat.measure.record import RunRecord
 
-AUTO_STEPS = 6  # at most, where it is decided each cycle how many
-
 Model = Annotated[
     str | None, typer.Option(help="Hugging Face directory, hub id or .gguf file; without it the default model.")
 ]
@@ -94,7 +92,7 @@ def limits(context: int | None, eager: bool) -> Limits:
 
 def draft(drafter: str | None, speculate: str, topk: int, nodes: int | None, verify_path: str) -> DraftSettings:
     """The drafting asked for; eagle3 for now where no drafter was named (see `use`)."""
-    from wingbeat.engine.settings import DraftSettings
+    from wingbeat.engine.settings import AUTO_STEPS, DraftSettings
 
     shape: dict[str, Any] = {"topk": topk, "nodes": nodes, "extend": verify_path == "extend"}
     if speculate == "off":

@@ -19,7 +19,7 @@ from wingbeat.engine.kv_cache import KVCache
 from wingbeat.engine.observe import Observer, Unobserved
 from wingbeat.engine.policy import AutoPolicy
 from wingbeat.engine.request import Completion, Request, SamplingParams
-from wingbeat.engine.settings import DraftSettings, Limits
+from wingbeat.engine.settings import AUTO_STEPS, DraftSettings, Limits
 from wingbeat.engine.tokenizer import Prompt, Tokenizer
 from wingbeat.errors import UnsupportedError, UsageError
 from wingbeat.model.attention import causal_mask
@@ -31,7 +31,6 @@ from wingbeat.model.weights import load_head, load_target, locate_model
 
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32, "float16": torch.float16}
 DEFAULT_CONTEXT = 4096
-MOST_STEPS = 6  # that are drafted by default; how many of them is decided each cycle
 SHIPPED_HEAD = Path(__file__).parents[1] / "heads" / "smollm2-135m-instruct"
 
 
@@ -80,7 +79,7 @@ class LLM:
         self._eager: Target | None = None
         self._engines: dict[tuple[DraftSettings, Limits], Engine] = {}  # kept with what they captured
         self._policies: dict[DraftSettings, AutoPolicy] = {}  # kept, so that what was learnt is not lost
-        self.use(draft or DraftSettings(drafter="eagle3" if self.head else "ngram", steps=MOST_STEPS, auto=True))
+        self.use(draft or DraftSettings(drafter="eagle3" if self.head else "ngram", steps=AUTO_STEPS, auto=True))
 
     @staticmethod
     def _find_head(model: str | None, head: str | None) -> Path | None:
@@ -206,24 +205,27 @@ def _quickest(
     target: Target, head: DraftHead | None, int8: bool, eager: bool
 ) -> tuple[Target | NativeTarget, DraftHead | NativeHead | None, str | None]:
     """Target and head in the quickest form that this device has, and why that is eager if it is."""
+    if eager:
+        return *_packed(target, head, int8), "it was asked for"
     try:
-        if eager:
-            raise UnsupportedError("it was asked for")
         return *to_native(target, head, int8, int8_head=True), None  # what is only proposed may be rounded
     except UnsupportedError as error:
-        if eager:
-            pass
-        elif int8 or (target.device.type == "cpu" and target.dtype == torch.bfloat16):
+        if int8 or (target.device.type == "cpu" and target.dtype == torch.bfloat16):
             held = f"; int8 weights are held as {target.dtype}" if int8 else ""
             warnings.warn(f"forwards are eager, and slower: {error}{held}", stacklevel=3)
-        if int8:
-            target.to_int8()
-        target.pack()
-        if head and int8:
-            to_int8(head)
-        if head:
-            pack(head)
-        return target, head, str(error)
+        return *_packed(target, head, int8), str(error)
+
+
+def _packed(target: Target, head: DraftHead | None, int8: bool) -> tuple[Target, DraftHead | None]:
+    """Both for eager forwards, rounded first if `int8`."""
+    if int8:
+        target.to_int8()
+    target.pack()
+    if head and int8:
+        to_int8(head)
+    if head:
+        pack(head)
+    return target, head
 
 
 def _settled(text: str, stops: Sequence[str]) -> int:

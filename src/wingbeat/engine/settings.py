@@ -9,6 +9,7 @@ from wingbeat.errors import UsageError
 
 DRAFTERS = ("none", "ngram", "eagle3")
 MOST_STEPS, MOST_TOPK, MOST_NODES = 64, 64, 512
+AUTO_STEPS = 6  # at most, where it is decided each cycle how many
 
 
 @dataclass(frozen=True, kw_only=True)

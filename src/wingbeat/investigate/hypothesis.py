@@ -170,15 +170,23 @@ def _deciding(case: Case, pattern: str) -> list[Fact]:
 
 
 def shown(facts: Sequence[Fact]) -> list[str]:
-    """Facts with both values; of devices that say the same, one with the number of the others."""
-    alike: dict[tuple[str, str], list[str]] = {}
+    """Facts with both values, in words."""
+    return [
+        f"{title}: {before} on both sides" if before == after else f"{title}: {before} before, {after} after"
+        for title, before, after in values(facts)
+    ]
+
+
+def values(facts: Sequence[Fact]) -> list[tuple[str, str, str]]:
+    """Title and both values of facts; of devices that say the same, one with the number of the others."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
     for fact in facts:
-        before, after = _short(fact.before), _short(fact.after)
-        text = f"{before} on both sides" if before == after else f"{before} before, {after} after"
         generic = ".".join("*" if part.isdecimal() else part for part in fact.name.split("."))
-        alike.setdefault((generic, text), []).append(fact.name)
-    return [f"{_title(names[0])}{f' and {len(names) - 1} more' * (len(names) > 1)}: {text}"
-            for (_, text), names in alike.items()]  # fmt: skip
+        alike.setdefault((generic, _short(fact.before), _short(fact.after)), []).append(fact.name)
+    return [
+        (f"{_title(names[0])}{f' and {len(names) - 1} more' * (len(names) > 1)}", before, after)
+        for (_, before, after), names in alike.items()
+    ]
 
 
 def _title(name: str) -> str:

@@ -92,10 +92,11 @@ def _indented(text: str) -> str:
 
 def _sides(found: Comparison) -> str:
     titles = zip(("Before", "After"), (found.before, found.after), strict=True)
-    return "\n".join(_paragraph(f"{title + ':':8}{_counted(one)}") for title, one in titles)
+    return "\n".join(_paragraph(f"{title + ':':8}{counted(one)}") for title, one in titles)
 
 
-def _counted(one: Side) -> str:
+def counted(one: Side) -> str:
+    """What a side is and rests on."""
     count = len(one.groups)
     units = one.units if count > 1 else {"launches": "launch", "runs": "run"}[one.units]
     evidence = {"cycles": "cycle by cycle", "samples": "samples over time", "figures": "single figures"}[one.evidence]
@@ -111,10 +112,10 @@ def _verdict(found: Comparison) -> str:
     if primary is None or primary.change is None:
         return "CANNOT TELL: a quantity is zero on one side."
     moved, title = primary.change, TITLES.get(primary.name, primary.name)
-    resolution = f"Resolution: a rise of {title} by {_size(moved.half)} or a fall by {_size(-moved.half)} would show."
+    resolution = f"Resolution: a rise of {title} by {size(moved.half)} or a fall by {size(-moved.half)} would show."
     figures = (
-        f"{title} {_percent(moved.value)} ({_number(primary.before)} to {_number(primary.after)}; "
-        f"95% interval {_interval(moved)})."
+        f"{title} {percent(moved.value)} ({number(primary.before)} to {number(primary.after)}; "
+        f"95% interval {interval(moved)})."
     )
     answer = {
         "faster": f"FASTER: {figures}",
@@ -140,43 +141,45 @@ def _where(found: Comparison) -> list[str]:
     sentences = []
     causes = found.explained_by()
     if causes:
-        parts = [f"{_title(row)} explains {row.share:.0%} of it ({_levels(row)})" for row in causes]
+        parts = [f"{quantity(row)} explains {row.share:.0%} of it ({_levels(row)})" for row in causes]
         sentences.append(f"{'; '.join(parts)}.")
         others = [found.row("tokens_per_cycle"), found.row("cycle_ms")]
         parts_explain = any(row.name.endswith("_ms") for row in causes)
         sentences += [
-            _still(row)
+            still(row)
             for row in others
             if row and row not in causes and not (row.name == "cycle_ms" and parts_explain)
         ]
     if found.unaccounted:
         sentences.append(
-            f"Tokens per cycle and cycle time do not account for {_percent(found.unaccounted)} of tok/s: they were not "
+            f"Tokens per cycle and cycle time do not account for {percent(found.unaccounted)} of tok/s: they were not "
             "taken over the same time, or time passes between the cycles."
         )
     if found.control and found.control.change:
         answer = {"differs": "", "same": ", the same", "cannot tell": ", not certain"}[found.control.answer]
-        change = _percent(found.control.change.value)
+        change = percent(found.control.change.value)
         sentences.append(f"Plain decoding went from {_levels(found.control)} tok/s ({change}{answer}).")
     text = " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)
     even = [
-        _break_even(one, entry)
+        break_even(one, entry)
         for one, entry in zip((found.before, found.after), found.break_even, strict=True)
         if entry and not found.obstacles
     ]
     return [part for part in (text, *even) if part]
 
 
-def _still(row: Row) -> str:
+def still(row: Row) -> str:
+    """A sentence on a quantity that does not explain the change."""
     answer = {
         "same": "stayed the same",
         "cannot tell": "did not move as far as these runs can show",
         "differs": "moved the other way" if (row.share or 0) < 0 else "moved too, by much less",
     }[row.answer]
-    return f"{_title(row)} {answer} ({_levels(row)})."
+    return f"{quantity(row)} {answer} ({_levels(row)})."
 
 
-def _break_even(one: Side, entry: BreakEven) -> str:
+def break_even(one: Side, entry: BreakEven) -> str:
+    """What a cycle of this side costs and needs, in words."""
     known = "with what is known of it, " if entry.bound else ""
     needs = f"more than {entry.needed:.2g}" if entry.bound else f"{entry.needed:.2f}"
     text = (
@@ -189,15 +192,15 @@ def _break_even(one: Side, entry: BreakEven) -> str:
 
 
 def _row(row: Row) -> list[str]:
-    effect = _percent(row.effect.value) if row.effect else ABSENT
+    effect = percent(row.effect.value) if row.effect else ABSENT
     share = f"{round(row.share, 2) + 0.0:.0%}" if row.share is not None else ABSENT
-    moved = [_percent(row.change.value), _interval(row.change)] if row.change else [ABSENT, ABSENT]
+    moved = [percent(row.change.value), interval(row.change)] if row.change else [ABSENT, ABSENT]
     label = _label(row) + (" *" if row.origin else "")
-    return [label, _number(row.before), _number(row.after), *moved, effect, share, row.answer]
+    return [label, number(row.before), number(row.after), *moved, effect, share, row.answer]
 
 
 def _legend(found: Comparison) -> str:
-    derived = [f"{_title(row)} {row.origin}" for row in found.rows if row.origin]
+    derived = [f"{quantity(row)} {row.origin}" for row in found.rows if row.origin]
     text = "Effect: what the row alone does to tok/s. Each interval is for its row alone."
     return text + (f" * not measured: {'; '.join(derived)}." if derived else "")
 
@@ -205,12 +208,12 @@ def _legend(found: Comparison) -> str:
 def _contexts(found: Comparison) -> str:
     if not found.contexts:
         return ""
-    name = _title(found.contexts[0].row)
+    name = quantity(found.contexts[0].row)
     rows = [
         [f"  {entry.low} to {entry.high - 1}", *_short(entry.row), f"{entry.counts[0]} and {entry.counts[1]}"]
         for entry in found.contexts
     ]
-    rows += [[f"{_title(row)}, matched", *_short(row), ""] for row in found.matched]
+    rows += [[f"{quantity(row)}, matched", *_short(row), ""] for row in found.matched]
     header = [f"{name} by context length", "before", "after", "change", "95% interval", "", "cycles or samples"]
     return columns(header, rows, WIDTH)
 
@@ -245,7 +248,8 @@ def _notes(found: Comparison) -> list[str]:
     return notes
 
 
-def _title(row: Row) -> str:
+def quantity(row: Row) -> str:
+    """The name of a row's quantity."""
     return "cycle time" if row.name == "cycle_ms" else TITLES.get(row.name, row.name).removesuffix("_ms")
 
 
@@ -255,22 +259,25 @@ def _label(row: Row) -> str:
 
 def _levels(row: Row) -> str:
     unit = " ms" if row.name.endswith("_ms") else ""
-    return f"{_number(row.before)} to {_number(row.after)}{unit}"
+    return f"{number(row.before)} to {number(row.after)}{unit}"
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """Three digits or so."""
     return f"{value:.0f}" if value >= 1000 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def _percent(log: float) -> str:
-    """+5.0%; of a tenfold and more, x10."""
+def percent(log: float) -> str:
+    """A log ratio as +5.0%; of a tenfold and more, x10."""
     return f"x{math.exp(log):.0f}" if log > math.log(10) else f"{round(math.expm1(log), 3) + 0.0:+.1%}"
 
 
-def _interval(found: Change) -> str:
-    return f"{_percent(found.low)} to {_percent(found.high)}" if math.isfinite(found.half) else ABSENT
+def interval(found: Change) -> str:
+    """The 95 % interval; a dash where it has no bounds."""
+    return f"{percent(found.low)} to {percent(found.high)}" if math.isfinite(found.half) else ABSENT
 
 
-def _size(log: float) -> str:
-    size = abs(math.expm1(log))
-    return f"{size:.1%}" if size < 0.1 else f"{size:.0%}"
+def size(log: float) -> str:
+    """How large a log ratio is, without its sign."""
+    share = abs(math.expm1(log))
+    return f"{share:.1%}" if share < 0.1 else f"{share:.0%}"

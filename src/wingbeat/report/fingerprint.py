@@ -69,6 +69,17 @@ def _readings(names: Sequence[str], readings: Mapping[str, Reading]) -> list[str
     return _shared([(name, f"  {value(name, readings[name])}") for name in names])
 
 
+def rows(changes: Sequence[Change]) -> list[tuple[str, str, str, Change]]:
+    """Name, both values (of long ones what the other does not have) and the change; devices that say the same once."""
+    alike: dict[tuple[str, ...], list[Change]] = {}
+    for change in changes:
+        alike.setdefault((_family(change.name), *_sides(change)), []).append(change)
+    return [
+        (f"{group[0].name}{_more(len(group))}", before, after, group[0])
+        for (_, before, after), group in alike.items()
+    ]
+
+
 def _lines(changes: Sequence[Change], effects: bool = False) -> list[str]:
     """A line or more for each change."""
     return _shared([(change.name, _text(change) + (_effect(change) if effects else "")) for change in changes])
@@ -78,9 +89,14 @@ def _shared(entries: Sequence[tuple[str, str]]) -> list[str]:
     """Names with their texts; of devices that say the same, the first with the number of the others."""
     alike: dict[tuple[str, str], list[str]] = {}
     for name, text in entries:
-        field = registry.spec(name)
-        alike.setdefault((field.name if field and "gpu.*" in field.name else name, text), []).append(name)
+        alike.setdefault((_family(name), text), []).append(name)
     return [f"{names[0]}{_more(len(names))}{text}" for (_, text), names in alike.items()]
+
+
+def _family(name: str) -> str:
+    """One name for the same field of all devices."""
+    field = registry.spec(name)
+    return field.name if field and "gpu.*" in field.name else name
 
 
 def _more(count: int) -> str:
@@ -88,15 +104,21 @@ def _more(count: int) -> str:
 
 
 def _text(change: Change) -> str:
-    before, after = value(change.name, change.before), value(change.name, change.after)
-    if change.before.state == change.after.state != "value" and before == after:
+    before, after = _sides(change)
+    if before == after and change.before.state != "value":
         return f"  {before} (A and B)"
-    if before[:LONGEST] == after[:LONGEST]:
-        before, after = _only(change.before, change.after), _only(change.after, change.before)
     ratio = _ratio(change)
     if len(before) + len(after) > 80:
         return f"{ratio}\n    A {before}\n    B {after}"
     return f"  {before} -> {after}{ratio}"
+
+
+def _sides(change: Change) -> tuple[str, str]:
+    """Both values; of long ones what the other does not have."""
+    before, after = value(change.name, change.before), value(change.name, change.after)
+    if before[:LONGEST] != after[:LONGEST] or change.before.state != "value":
+        return before, after
+    return _only(change.before, change.after), _only(change.after, change.before)
 
 
 def _only(one: Reading, other: Reading) -> str:

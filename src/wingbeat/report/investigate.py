@@ -43,7 +43,7 @@ class Section:
 
 def render(found: Investigation) -> str:
     """The whole report as text of at most 100 columns."""
-    parts = [paragraph(_headline(found), WIDTH)]
+    parts = [paragraph(headline(found), WIDTH)]
     for section in _sections(found):
         lines = [*section.lines, *(f"{row[0]}: {'; '.join(cell for cell in row[1:] if cell)}" for row in section.rows)]
         parts.append("\n".join([f"{section.title}:", *map(_indented, lines)]))
@@ -52,7 +52,7 @@ def render(found: Investigation) -> str:
 
 def markdown(found: Investigation) -> str:
     """The same as Markdown."""
-    parts = [f"# {found.found.before.label} and {found.found.after.label}", f"**{_headline(found)}**"]
+    parts = [f"# {found.found.before.label} and {found.found.after.label}", f"**{headline(found)}**"]
     for section in _sections(found):
         parts.append(f"## {section.title}")
         if section.lines:
@@ -68,7 +68,7 @@ def document(found: Investigation) -> dict[str, Any]:
     """The same for a program, with the whole comparison in it."""
     figures = {
         "outcome": found.outcome,
-        "left": _by_family(found.left),
+        "left": by_family(found.left),
         "findings": [_finding(one) for one in found.findings],
         "moves": {name: vars(move) for name, move in found.moves.by.items()},
         "change": found.moves.total,
@@ -91,50 +91,58 @@ def _finding(one: Finding) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _headline(found: Investigation) -> str:
+def headline(found: Investigation) -> str:
+    """The answer in a sentence or two; its first words in capitals."""
     confirmed = [one for one in found.accused if one.verdict == "confirmed"]
-    names = ", ".join(_name(one) for one in confirmed or found.accused)
+    names = ", ".join(called(one) for one in confirmed or found.accused)
     text = HEADLINES["confirmed" if confirmed else found.outcome].format(names=names)
     if found.outcome == "nothing observable changed" and found.left:
-        left = _by_family(found.left)
+        left = by_family(found.left)
         return f"{text} What is left: {'; '.join(f'{place}. {name}' for place, name in enumerate(left, start=1))}."
     return text
 
 
-def _by_family(findings: Sequence[Finding]) -> dict[str, list[str]]:
+def by_family(findings: Sequence[Finding]) -> dict[str, list[str]]:
+    """The names of causes by family, in the order of their first."""
     families: dict[str, list[str]] = {}
     for one in findings:
-        families.setdefault(one.cause.family, []).append(_name(one))
+        families.setdefault(one.cause.family, []).append(called(one))
     return families
 
 
-def _name(one: Finding) -> str:
+def called(one: Finding) -> str:
+    """What reports call a cause."""
     return one.cause.key.replace("_", " ")
 
 
 def _sections(found: Investigation) -> list[Section]:
     header = ("cause", "evidence", "what it would look like")
-    families = _by_family(found.left)
+    families = by_family(found.left)
     ordered = sorted(found.left, key=lambda one: list(families).index(one.cause.family))
-    left = [(f"{_name(one)} ({one.verdict})", one.reason, f"would look like: {one.cause.shape}") for one in ordered]
+    left = [(f"{called(one)} ({one.verdict})", one.reason, f"would look like: {one.cause.shape}") for one in ordered]
     notes = [note for one in found.left for note in one.notes]
-    probed = [one for one in found.ruled_out if one.decided or one.changed]
-    others = [one for one in found.ruled_out if one not in probed]
+    probed, others = ruled_out(found)
     sections = [
-        Section("Where the change is", _where(found)),
+        Section("Where the change is", where(found)),
         Section("What is left", [f"{name}: {', '.join(causes)}" for name, causes in families.items()], header, left),
         Section("Arithmetic", notes),
         Section("What to run next", [_experiment(one) for one in found.experiments]),
-        Section("Ruled out by what was read", (), header[:2], _grouped(probed)),
-        Section("Ruled out by the figures alone, or not possible here", _caution(found), header[:2], _grouped(others)),
-        Section("Could not be observed", (), header[:2], _grouped(found.unseen)),
-        Section("Checked, and the same", _same(found)),
-        Section("Changed while it ran", _drift(found)),
+        Section("Ruled out by what was read", (), header[:2], grouped(probed)),
+        Section("Ruled out by the figures alone, or not possible here", caution(found), header[:2], grouped(others)),
+        Section("Could not be observed", (), header[:2], grouped(found.unseen)),
+        Section("Checked, and the same", same(found)),
+        Section("Changed while it ran", drift(found)),
     ]
     return [section for section in sections if section.lines or section.rows]
 
 
-def _caution(found: Investigation) -> list[str]:
+def ruled_out(found: Investigation) -> tuple[list[Finding], list[Finding]]:
+    """The causes that what was read rules out, and those that the figures alone do."""
+    probed = [one for one in found.ruled_out if one.decided or one.changed]
+    return probed, [one for one in found.ruled_out if one not in probed]
+
+
+def caution(found: Investigation) -> list[str]:
     """What weakens claims that rest on figures alone."""
     primary = found.found.primary
     if primary is None or primary.change is None or primary.change.basis != "assumed":
@@ -142,15 +150,16 @@ def _caution(found: Investigation) -> list[str]:
     return ["With one launch a side, how much figures differ by chance is not known: these claims are the weaker ones."]
 
 
-def _grouped(findings: Sequence[Finding]) -> list[tuple[str, str]]:
+def grouped(findings: Sequence[Finding]) -> list[tuple[str, str]]:
     """Names with reasons; causes with the same reason together."""
     names: dict[str, list[str]] = {}
     for one in findings:
-        names.setdefault(one.reason, []).append(_name(one))
+        names.setdefault(one.reason, []).append(called(one))
     return [(", ".join(causes), reason) for reason, causes in names.items()]
 
 
-def _where(found: Investigation) -> list[str]:
+def where(found: Investigation) -> list[str]:
+    """Which quantities moved, which did not, which are not known; and both sides against plain decoding."""
     moves = found.moves
     if moves.total is None:
         return []
@@ -182,7 +191,7 @@ def _experiment(one: Experiment) -> str:
     return f"{one.do[0].upper()}{one.do[1:]} ({', '.join(notes)})."
 
 
-def _same(found: Investigation) -> list[str]:
+def same(found: Investigation) -> list[str]:
     """Fields that move speed or output, are the same on both sides, and were not named above."""
     named = {fact.name for one in found.findings for fact in one.decided}
     facts = [fact for fact in found.facts.values() if fact.name not in named and _is_same(fact)]
@@ -196,7 +205,8 @@ def _is_same(fact: Fact) -> bool:
     return is_field and fact.state == "same" and fact.importance == 3
 
 
-def _drift(found: Investigation) -> list[str]:
+def drift(found: Investigation) -> list[str]:
+    """What of the environment changed while a side ran."""
     sides = zip((found.found.before, found.found.after), found.drift, strict=True)
     return [f"{side.label}: {_moved(change)}" for side, changes in sides for change in changes]
 

@@ -67,6 +67,11 @@ class Panel:
         """Whether the series has what this picture shows."""
         return all(len(series.columns.get(name, ())) or getattr(series, name, None) for name in self.needs)
 
+    def on(self, axes: Axes, shown: Sequence[Series]) -> None:
+        """Draws the series, which the picture takes, on the axes."""
+        axes.tick_params(labelsize=8)
+        self.draw(axes, shown)
+
 
 def save(runs: Mapping[str, RunRecord], path: Path) -> None:
     """Draws the runs, by name, on one page; what the records do not hold is left out.
@@ -106,8 +111,7 @@ def draw(runs: Mapping[str, RunRecord]) -> Figure:
     for place, (panel, shown) in enumerate(panels, start=1):
         axes = figure.add_subplot(rows, columns, place)
         axes.set_title(panel.title, fontsize=10, loc="left")
-        axes.tick_params(labelsize=8)
-        panel.draw(axes, shown)
+        panel.on(axes, shown)
     drawn = [one for one in series if any(one in shown for _, shown in panels)]
     handles = [Line2D([], [], label=one.label, **one.look) for one in drawn]
     arms = min(4, len({one.arm for one in drawn}))
@@ -172,11 +176,16 @@ def _series(runs: Mapping[str, RunRecord]) -> list[Series]:
     for number, (name, record) in enumerate(runs.items()):
         for arm in record.arms:
             label = arm if len(runs) == 1 else f"{name}: {arm}"
-            cycles = [entry.arms[arm].cycles for entry in record.measured() if arm in entry.arms]
-            columns = _columns(cycles) if cycles else _samples(record, arm)
-            phases = _phases(columns) or _figures(record, arm, [f"{phase}_ms" for phase in PHASES])
-            found.append(Series(label, arms.index(arm), number, columns, phases, _accepted(record, arm, cycles)))
+            found.append(of_arm(record, arm, label, (arms.index(arm), number)))
     return sorted(found, key=lambda one: (one.arm, one.run))
+
+
+def of_arm(record: RunRecord, arm: str, label: str, look: tuple[int, int]) -> Series:
+    """One arm of a record. look: the numbers of an arm and of a run, which say how it is drawn."""
+    cycles = [entry.arms[arm].cycles for entry in record.measured() if arm in entry.arms]
+    columns = _columns(cycles) if cycles else _samples(record, arm)
+    phases = _phases(columns) or _figures(record, arm, [f"{phase}_ms" for phase in PHASES])
+    return Series(label, *look, columns, phases, _accepted(record, arm, cycles))
 
 
 def _columns(cycles: Sequence[CycleColumns]) -> dict[str, np.ndarray]:

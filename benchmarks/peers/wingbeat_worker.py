@@ -8,7 +8,6 @@ forwards and what the machine can read).
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
@@ -19,7 +18,7 @@ from serving_loop import Work, answer, serve
 
 CONTEXT = 256  # of the single forwards
 REPEATS = 3
-READ_BYTES, READS = 2**28, 8  # far more than the caches hold
+READS = 8
 
 
 class ForwardClock:
@@ -147,6 +146,7 @@ class Ours:
 
     def forwards(self) -> dict[str, Any]:
         """Milliseconds of forwards by width, of drafting chains (extending included) by steps, and GB/s read."""
+        from wingbeat.measure.calibrate import read_gb_s
         from wingbeat.measure.profiler import Grid, measure
         from wingbeat.measure.roofline import DRAFT, VERIFY
 
@@ -154,20 +154,8 @@ class Ours:
         return {
             "verify_ms": {one.width: one.ms for one in timings if one.part == VERIFY},
             "draft_ms": {one.width: one.ms for one in timings if one.part == DRAFT},
-            "read_gb_s": read_gb_s(),
+            "read_gb_s": read_gb_s("cpu", READS),
         }
-
-
-def read_gb_s() -> float:
-    """The best of some passes over memory that does nothing but look for the largest number."""
-    import torch
-
-    memory, best = torch.ones(READ_BYTES // 4), math.inf
-    for _ in range(READS):
-        begin = perf_counter()
-        memory.amax()
-        best = min(best, perf_counter() - begin)
-    return READ_BYTES / best / 1e9
 
 
 def start(given: dict[str, Any]) -> tuple[dict[str, str], Work]:

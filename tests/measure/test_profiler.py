@@ -88,10 +88,23 @@ def test_every_cell_is_timed_with_what_it_takes_at_least(llm):
         (cost.bytes, cost.flops)
     }
     config = llm.head.config
-    step = draft_step(config, Block(width=2, context=16), item=2)
-    cost = draft_extend(config, Block(width=2, context=16), item=2) + step + step
+    packed = 1.0625 if llm.effective["head_weights"] == "int8" else 2
+    step = draft_step(config, Block(width=2, context=16), 2, packed)
+    cost = draft_extend(config, Block(width=2, context=16), 2, packed) + step + step
     assert {(one.bytes, one.flops) for one in drafting if (one.context, one.branches) == (16, 2)} == {
         (cost.bytes, cost.flops)
+    }
+
+
+def test_int8_weights_are_fewer_bytes_on_quick_forwards_alone(folder):
+    llm = LLM(str(folder / "model"), weights="int8", limits=Limits(max_batch=1))
+    if llm.weights != "int8":
+        pytest.skip(f"no native forwards here: {llm.eager_because}")
+    _, timings = profiler.measure(llm, profiler.Grid((2,), (16,), 1), [])
+    block = Block(width=2, context=16)
+    assert {one.path: one.bytes for one in timings} == {
+        "native": target_step(llm.target.config, block, 2, 1.0625).bytes,
+        "eager": target_step(llm.target.config, block, 2).bytes,
     }
 
 

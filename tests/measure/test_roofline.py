@@ -165,6 +165,15 @@ def test_a_path_without_a_table_is_refused(run):
         predict(run(plain=PLAIN, ngram=FAST), [cell(1, 100, 20.0, path="native")])
 
 
+def test_a_verify_as_extend_is_an_eager_forward(run):
+    record = run(plain=PLAIN, ngram=FAST)
+    for entry in record.measured():
+        cycles = entry.arms["ngram"].cycles
+        cycles.path = ["extend"] * len(cycles)
+    [found] = predict(record, [*TABLE, cell(5, 100, 60.0, path="eager")])
+    assert found.predicted.verify == pytest.approx(60.0)
+
+
 def test_cycles_of_several_requests_are_refused(run):
     record = run(plain=PLAIN, ngram=FAST)
     record.measured()[0].arms["ngram"].cycles.contexts.append([5, 6])

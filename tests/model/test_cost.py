@@ -91,3 +91,12 @@ def test_costs_add_up():
     one = target_step(config, BLOCK, item=2)
     assert (one + one).bytes == 2 * one.bytes
     assert (one + one).flops == 2 * one.flops
+
+
+def test_packed_matrices_are_fewer_bytes_and_nothing_else_is():
+    config = TargetConfig.tiny(FAMILIES[0], tie_embeddings=True)
+    plain, packed = target_step(config, BLOCK, 2), target_step(config, BLOCK, 2, 1.0625)
+    matrices = sum(one.weight.numel() for one in Target(config).modules() if hasattr(one, "is_int8"))
+    matrices += config.vocab_size * config.hidden_size  # the output's, which are the embeddings'
+    assert plain.weight_bytes - packed.weight_bytes == round(0.9375 * matrices)
+    assert (plain.flops, plain.cache_bytes) == (packed.flops, packed.cache_bytes)

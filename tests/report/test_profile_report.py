@@ -7,7 +7,10 @@ import pytest
 from wingbeat.measure.roofline import Ceilings, Parts, Prediction, Profile, Timing
 from wingbeat.report import profile as report
 
-SUBJECT = {"model": "tiny", "dtype": "bfloat16", "device": "cpu", "threads": 2}
+SUBJECT = {
+    "model": "tiny", "dtype": "bfloat16", "weights": "bfloat16", "device": "cpu", "threads": 2, "longest": 512,
+    "limits": {"context": 512},
+}  # fmt: skip
 BEST = Ceilings(gb_per_s=40.0, gflop_per_s=1000.0, launch_us=1.5)
 
 
@@ -86,6 +89,14 @@ def test_more_than_the_ceiling_is_explained():
     slow = Ceilings(gb_per_s=1.0, gflop_per_s=1000.0, launch_us=1.5)
     assert "lay in the processor's caches" in words(report.render(Profile(SUBJECT, slow, TIMINGS, ())))
     assert "caches" not in text()
+
+
+def test_weights_of_another_type_and_contexts_that_were_left_out_are_named():
+    subject = {**SUBJECT, "weights": "int8", "longest": 8192}
+    shown = words(report.render(Profile(subject, BEST, TIMINGS, ())))
+    assert "tiny, bfloat16 with int8 weights on cpu" in shown
+    assert "up to 512 tokens here; --context 8192" in shown
+    assert "--context" not in text()
 
 
 def test_the_document_holds_the_figures_of_the_text():

@@ -44,6 +44,7 @@ def profile(
     nodes: options.Nodes = None,
     max_tokens: options.MaxTokens = 64,
     dtype: options.Dtype = "bfloat16",
+    weights: options.Weights = None,
     device: options.Device = "cpu",
     context: options.Context = None,
 ) -> None:
@@ -57,7 +58,7 @@ def profile(
         plots.check(plot)
     at_widths, at_contexts = _numbers(widths), _numbers(contexts) if contexts else None
     record = options.open_run(run, store_named)[0] if run else None
-    llm = options.load(model, head, dtype, device, options.limits(context, False))
+    llm = options.load(model, head, dtype, device, options.limits(context, False), weights)
     grid = profiler.Grid.within(llm.context, at_contexts, at_widths, repeats)
     if record is None:
         defaults = options.draft(None, str(steps), topk, nodes, "captured")
@@ -65,7 +66,8 @@ def profile(
         record = _short_run(llm, chosen, options.store_folder(store_named), (limit, max_tokens))
     drafts = profiler.drafts(llm, record)
     ceilings, timings = profiler.measure(llm, grid, drafts, eager)
-    found = roofline.Profile(llm.effective, ceilings, timings, roofline.predict(record, timings))
+    subject = {**llm.effective, "longest": llm.target.config.max_position}
+    found = roofline.Profile(subject, ceilings, timings, roofline.predict(record, timings))
     print(report.render(found))
     if trace:
         traces.save(record, trace)

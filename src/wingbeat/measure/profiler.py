@@ -8,10 +8,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from wingbeat.errors import UsageError
+from wingbeat.measure import calibrate
 from wingbeat.measure.roofline import DRAFT, VERIFY, Ceilings, Timing
 from wingbeat.measure.stats import spread
 
 if TYPE_CHECKING:
+    import torch
+
     from wingbeat.engine.llm import LLM
     from wingbeat.engine.settings import DraftSettings
     from wingbeat.engine.steps import Step
@@ -19,8 +22,6 @@ if TYPE_CHECKING:
     from wingbeat.model.cost import Cost
 
 PAIRS = 2  # committed tokens that the head extends over before it drafts: about what a cycle commits
-READ_BYTES = {"cpu": 2**28, "cuda": 2**32}  # far more than any cache holds
-PRODUCT_SIZE = {"cpu": 1024, "cuda": 8192}
 LAUNCHES = 100  # timed together
 TRIALS = 3  # of each ceiling a round: it is the best that counts
 DEPTHS = (1, 2, 4, 8)  # drafted steps measured beside those in use, for the cost of one step
@@ -122,9 +123,10 @@ def measure(
 
     with torch.inference_mode():
         cells = [*_verify_cells(llm, grid, eager), *(_draft_cells(llm, grid, drafts) if llm.head else ())]
-        read, multiply, launch = _ceiling_calls(llm)
-        wait = torch.cuda.synchronize if llm.target.device.type == "cuda" else None
-        tops = [read[1], multiply[1], launch] * TRIALS
+        device = llm.target.device
+        read, multiply = calibrate.reading(device.type), calibrate.multiplying(device.type, llm.target.dtype)
+        wait = torch.cuda.synchronize if device.type == "cuda" else None
+        tops = [read[1], multiply[1], _launches(device)] * TRIALS
         times = interleave([*tops, *(cell.call for cell in cells)], grid.repeats, wait=wait)
     best = [min(min(each) for each in times[kind : len(tops) : 3]) for kind in range(3)]
     ceilings = Ceilings(read[0] / best[0] / 1e6, multiply[0] / best[1] / 1e6, 1000 * best[2] / LAUNCHES)
@@ -149,13 +151,23 @@ def _verify_cells(llm: LLM, grid: Grid, eager: bool) -> Iterator[Cell]:
         reference = llm.target
         if steps[0].path == reference.path:  # it is the target that is quick, not how it is called
             reference = load_target(llm.model_path, llm.target.dtype, str(llm.target.device))
+            if llm.weights == "int8":
+                reference.to_int8()
             reference.pack()
         steps.append(Step(reference, steps[0].taps, llm.engine.cache))
     for step in steps:
         for context in grid.contexts:
             for width in grid.widths:
-                cost = target_step(llm.target.config, Block(width=width, context=context), llm.target.dtype.itemsize)
+                block, item = Block(width=width, context=context), llm.target.dtype.itemsize
+                cost = target_step(llm.target.config, block, item, _packed(step.target))
                 yield Cell(VERIFY, step.path, width, context, 1, cost, _forward(llm, step, width, context))
+
+
+def _packed(model: object) -> float | None:
+    """Bytes of a number in the matrices of a target or head, where they are not in its own type."""
+    from wingbeat.model import int8
+
+    return int8.BYTES if getattr(model, "int8", False) else None
 
 
 def _forward(llm: LLM, step: Step, width: int, context: int) -> Call:
@@ -179,14 +191,14 @@ def _draft_cells(llm: LLM, grid: Grid, drafts: Sequence[DraftSettings]) -> Itera
     from wingbeat.model.cost import Block, draft_extend, draft_step
 
     assert llm.head is not None
-    config, item = llm.head.config, llm.head.dtype.itemsize
+    config, items = llm.head.config, (llm.head.dtype.itemsize, _packed(llm.head))
     chains = [DraftSettings(steps=depth) for depth in DEPTHS]
     wanted = {(one.topk, one.steps): one for one in [*chains, *drafts]}
     for context in grid.contexts:
         for settings in (wanted[key] for key in sorted(wanted)):
-            cost = draft_extend(config, Block(width=PAIRS, context=context), item)
+            cost = draft_extend(config, Block(width=PAIRS, context=context), *items)
             for _ in range(settings.steps - 1):
-                cost += draft_step(config, Block(width=settings.topk, context=context), item)
+                cost += draft_step(config, Block(width=settings.topk, context=context), *items)
             call = _drafting(llm, settings, context, grid.repeats)
             yield Cell(DRAFT, llm.engine.step_forward.path, settings.steps, context, settings.topk, cost, call)
 
@@ -219,20 +231,14 @@ def _drafting(llm: LLM, settings: DraftSettings, context: int, repeats: int) -> 
     return draft
 
 
-def _ceiling_calls(llm: LLM) -> tuple[tuple[int, Call], tuple[int, Call], Call]:
-    """Reading much memory (bytes, call), a large product (operations, call), and LAUNCHES of the smallest operation."""
+def _launches(device: torch.device) -> Call:
+    """The smallest operation, LAUNCHES times."""
     import torch
 
-    device, dtype = llm.target.device, llm.target.dtype
-    memory = torch.ones(READ_BYTES[device.type] // 2**14, 2**12, device=device)  # float32
-    vector = torch.ones(2**12, device=device)
-    size = PRODUCT_SIZE[device.type]
-    matrix = torch.randn(size, size, device=device).to(dtype)
     small = torch.zeros(1, device=device)
-    reading = (READ_BYTES[device.type], lambda: memory @ vector)
 
     def launch() -> None:
         for _ in range(LAUNCHES):
             small.add_(1)
 
-    return reading, (2 * size**3, lambda: matrix @ matrix), launch
+    return launch

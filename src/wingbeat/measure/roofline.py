@@ -19,6 +19,7 @@ from wingbeat.measure.columns import ROWS, CycleColumns, Rows
 from wingbeat.measure.record import PLAIN, RunRecord
 
 VERIFY, DRAFT = "verify", "draft"
+EXTEND_IS = "eager"  # the forward by which the engine verifies as extend
 Cycles = Sequence[CycleColumns]  # an arm's, one entry a round
 
 
@@ -256,11 +257,15 @@ def _parts(cycles: Cycles) -> Parts:
 def _mean_verify(cycles: Cycles, timings: Sequence[Timing]) -> float:
     """The tables' verify, over the paths, widths and contexts that the cycles really had."""
     tables = {one.path: [cell for cell in timings if (cell.part, cell.path) == (VERIFY, one.path)] for one in timings}
+    tables["extend"] = tables.get(EXTEND_IS, [])
     paths, widths = ([value for one in cycles for value in getattr(one, name)] for name in ("path", "width"))
     counts = Counter(zip(paths, widths, _flat(cycles, "contexts"), strict=True))
     missing = {path for path, _, _ in counts if not tables.get(path)}
     if missing:
-        raise UsageError(f"the run's forwards were {', '.join(sorted(missing))}, of which the tables have none")
+        raise UsageError(
+            f"the run's forwards were {', '.join(sorted(missing))}, of which the tables have none; profile "
+            "on the run's machine, without --no-eager"
+        )
     return sum(count * lookup(tables[path], *place) for (path, *place), count in counts.items()) / counts.total()
 
 

@@ -42,36 +42,41 @@ class Cost:
         )
 
 
-def target_step(config: TargetConfig, block: Block, item: int) -> Cost:
-    """A target's forward with logits at every token: decode (width 1) or verify. item: bytes of a number."""
+def target_step(config: TargetConfig, block: Block, item: int, packed: float | None = None) -> Cost:
+    """A target's forward with logits at every token: decode (width 1) or verify.
+
+    item: bytes of a number; packed: of one in a weight matrix, where that is another.
+    """
     layers = config.num_layers
     output = config.vocab_size * config.hidden_size
     matrices = layers * _matrices(config, config.hidden_size) + output
     vectors = layers * (_vectors(config) + 2 * config.hidden_size) + config.hidden_size
-    read = matrices + vectors + block.tokens * config.hidden_size
-    return Cost(2 * matrices * block.tokens, item * read, 0) + _attention(config, block, layers, item)
+    read = round((packed or item) * matrices) + item * (vectors + block.tokens * config.hidden_size)
+    return Cost(2 * matrices * block.tokens, read, 0) + _attention(config, block, layers, item)
 
 
-def draft_step(config: HeadConfig, block: Block, item: int) -> Cost:
+def draft_step(config: HeadConfig, block: Block, item: int, packed: float | None = None) -> Cost:
     """A draft head's forward on its own features with logits at every token. width: branches (1 in a chain)."""
-    return _head(config, block, item, logits=block.tokens)
+    return _head(config, block, (item, packed or item), logits=block.tokens)
 
 
-def draft_extend(config: HeadConfig, block: Block, item: int) -> Cost:
+def draft_extend(config: HeadConfig, block: Block, item: int, packed: float | None = None) -> Cost:
     """A draft head's forward over `width` committed tokens and their taps, with logits at each row's last token."""
     taps = len(config.taps) * config.target_hidden_size
     norms = taps if config.norm_before_fc or config.fc_norm else 0
     fuse = taps * config.hidden_size
-    fusing = Cost(2 * fuse * block.tokens, item * (fuse + norms), 0)
-    return fusing + _head(config, block, item, logits=block.batch)
+    fusing = Cost(2 * fuse * block.tokens, round((packed or item) * fuse) + item * norms, 0)
+    return fusing + _head(config, block, (item, packed or item), logits=block.batch)
 
 
-def _head(config: HeadConfig, block: Block, item: int, logits: int) -> Cost:
+def _head(config: HeadConfig, block: Block, items: tuple[int, float], logits: int) -> Cost:
     """One layer over [embedding; feature], and `logits` tokens through the output matrix."""
+    item, packed = items
     size = config.hidden_size
     layer, output = _matrices(config, 2 * size), config.draft_vocab_size * size
-    read = layer + output + _vectors(config) + (4 + block.tokens) * size  # four norms, and the embeddings
-    return Cost(2 * (layer * block.tokens + output * logits), item * read, 0) + _attention(config, block, 1, item)
+    others = _vectors(config) + (4 + block.tokens) * size  # four norms, and the embeddings
+    read = round(packed * (layer + output)) + item * others
+    return Cost(2 * (layer * block.tokens + output * logits), read, 0) + _attention(config, block, 1, item)
 
 
 def _matrices(config: TargetConfig | HeadConfig, input_size: int) -> int:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 GROUP = 32
+BYTES = 1 + 2 / GROUP  # of a number, with its part of the scale
 MOST = 127
 
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from wingbeat.measure.roofline import VERIFY, Ceilings, Line, Prediction, Profile, Timing, fit
+from wingbeat.measure.roofline import EXTEND_IS, VERIFY, Ceilings, Line, Prediction, Profile, Timing, fit
 from wingbeat.report.table import columns, paragraph
 
 ABSENT = "-"
@@ -18,6 +18,9 @@ LARGE = 0.05  # a residual beyond this is spelled out
 def render(profile: Profile) -> str:
     """The whole report as text of at most 80 columns."""
     parts = [_heading(profile), _costs(profile)]
+    longest, limit = profile.subject["longest"], profile.subject["limits"]["context"]
+    if limit < longest:
+        parts.append(paragraph(f"Contexts go up to {limit} tokens here; --context {longest}: to the model's limit."))
     if any(one.gb_per_s > profile.ceilings.gb_per_s for one in profile.timings):
         parts.append(paragraph(
             "Above 100 % of reading memory: what was read lay in the processor's caches, or the machine was slower "
@@ -59,8 +62,10 @@ def document(profile: Profile) -> dict[str, Any]:
 
 def _heading(profile: Profile) -> str:
     subject, best = profile.subject, profile.ceilings
+    weights = "" if subject["weights"] == subject["dtype"] else f" with {subject['weights']} weights"
     return paragraph(
-        f"{Path(subject['model']).name}, {subject['dtype']} on {subject['device']}, {subject['threads']} threads. "
+        f"{Path(subject['model']).name}, {subject['dtype']}{weights} on {subject['device']}, {subject['threads']} "
+        "threads. "
         f"The best that this machine did meanwhile: reading memory {best.gb_per_s:.1f} GB/s, multiplying matrices "
         f"{best.gflop_per_s:.0f} GFLOP/s, starting the smallest operation {best.launch_us:.1f} microseconds. "
         "Times are medians, with quartiles; in brackets the share of what the machine did; 'least' is the time at "
@@ -74,7 +79,8 @@ def _costs(profile: Profile) -> str:
     decode = {(one.path, one.context): one.ms for one in profile.timings if (one.part, one.width) == (VERIFY, 1)}
     for (part, path, context), cells in _groups(profile):
         what = "forward of the target" if part == VERIFY else "drafting"
-        rows.append([f"{what}, {path}, context {context}"])
+        kind = f"{path} (verify as extend, too)" if (part, path) == (VERIFY, EXTEND_IS) else path
+        rows.append([f"{what}, {kind}, context {context}"])
         rows += [_cost(one, decode.get((path, context)), profile.ceilings) for one in cells]
         rows += [[_line(part, line)] for line in _fit(cells)]
     return columns(header, rows)

@@ -64,7 +64,7 @@ FLAGS = {
         "--seed", "--max-tokens", "--weights", "--eager", *MODEL_FLAGS, *DRAFT_FLAGS,
     ],
     "bench-launch": ["path"],
-    "compare": ["before", "after", "--history", "--same-within", "--store", "--json"],
+    "compare": ["before", "after", "--history", "--same-within", "--plot", "--store", "--json"],
     "fingerprint": [
         "names", "--out", "--json", "--pid", "--ssh", "--model", "--head", "--under-load", "--seconds", "--command",
         "--force", "--store", "--timeout",
@@ -75,7 +75,7 @@ FLAGS = {
     "plot": ["runs", "--out", "--store"],
     "profile": [
         "--run", "--store", "--widths", "--contexts", "--repeats", "--eager", "--limit", "--arms", "--trace", "--plot",
-        "--json", "--max-tokens", *MODEL_FLAGS, "--steps", "--topk", "--nodes",
+        "--json", "--max-tokens", "--weights", *MODEL_FLAGS, "--steps", "--topk", "--nodes",
     ],
     "runs": [],
     "runs list": ["--store", "--json"],

@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 
+import matplotlib
 import pytest
 import scenarios
 from scenarios import WORKLOAD, launches, measured
@@ -82,6 +83,33 @@ def test_json_and_files(store, monkeypatch, capsys):
     code, out, _ = run(monkeypatch, capsys, store / "base.jsonl", "slow", "--json")
     figures = json.loads(out)
     assert (code, figures["verdict"], figures["explained_by"]) == (1, "slower", ["verify_ms"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "labels"),
+    [
+        (["base", "slow"], ["base: eagle3", "slow: eagle3"]),
+        (["base:plain", "base:eagle3"], ["plain", "eagle3"]),
+        (["good", "bad"], ["good: eagle3", "bad: eagle3"]),
+        (["slow", "--history"], ["again: eagle3", "slow: eagle3"]),
+    ],
+)
+@pytest.mark.usefixtures("store")
+def test_a_picture_shows_the_arms_that_were_compared(tmp_path, monkeypatch, capsys, arguments, labels):
+    monkeypatch.setitem(matplotlib.rcParams, "svg.fonttype", "none")
+    _, out, err = run(monkeypatch, capsys, *arguments, "--plot", tmp_path / "both.svg")
+    assert not err
+    assert "Before:" in out
+    drawn = (tmp_path / "both.svg").read_text()
+    assert all(f">{label}</text>" in drawn for label in labels)
+    assert not any(other in drawn for other in (">plain</text>", ": plain</text>") if "plain" not in labels)
+
+
+@pytest.mark.usefixtures("store")
+def test_a_picture_that_cannot_be_written_is_refused_first(monkeypatch, capsys):
+    code, out, err = run(monkeypatch, capsys, "base", "slow", "--plot", "both.bmp")
+    assert (code, out) == (4, "")
+    assert "must end in .png" in err
 
 
 def test_what_stands_before_the_damage_is_compared(store, monkeypatch, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,6 +40,7 @@ def compare(
     after: Annotated[str | None, typer.Argument(help="The run to compare it with, or another arm of the same.")] = None,
     history: Annotated[bool, typer.Option("--history", help="Compare the one run with all like it before it.")] = False,
     same_within: Annotated[float, typer.Option(min=0.1, max=50, help="Changes up to so many percent are none.")] = 3.0,
+    plot: Annotated[Path | None, typer.Option(help="Draw both sides beside each other (.png, .svg, .pdf).")] = None,
     store_named: options.Store = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")] = False,
 ) -> None:
@@ -48,16 +50,21 @@ def compare(
     """
     from wingbeat.investigate import compare as comparing
     from wingbeat.report import compare as report
+    from wingbeat.report import plots
 
     try:
         if history == (after is not None):
             raise UsageError("name two runs, or one with --history")
+        if plot:
+            plots.check(plot)
         sides = two_sides(before, after, store_named) if after else _history(before, store_named)
         found = comparing.compare(*sides, same_within / 100)
+        print(json.dumps(report.document(found)) if as_json else report.render(found))
+        if plot:
+            plots.save(_drawn(*sides), plot)
     except WingbeatError as error:
         typer.echo(f"wingbeat: {error}", err=True)
         raise typer.Exit(USAGE) from error
-    print(json.dumps(report.document(found)) if as_json else report.render(found))
     raise typer.Exit(CODES[found.verdict])
 
 
@@ -82,6 +89,20 @@ def _history(text: str, store_named: Path | None) -> tuple[Side, Side]:
     run = _open(name, store_named)
     others = [record.load(path, partial=True) for path in store.paths(options.store_folder(store_named))]
     return against_history(label(name, arm), run, arm or common_arm([run]), others)
+
+
+def _drawn(before: Side, after: Side) -> dict[str, RunRecord]:
+    """The runs of both sides by name, each with the arms that were compared."""
+    if before.records[0] is after.records[0]:
+        return {before.label: replace(before.records[0], arms=[before.arm, after.arm])}
+    apart = [(one.label, one) for one in (before, after)]
+    if before.label == after.label:
+        apart = [("before", before), ("after", after)]
+    return {
+        name if len(one.records) == 1 else record.name: replace(record, arms=[one.arm])
+        for name, one in apart
+        for record in one.records
+    }
 
 
 def split(text: str) -> tuple[str, str | None]:

@@ -31,7 +31,7 @@ def render(found: Comparison) -> str:
     """The whole report as text of at most 100 columns: resolution and verdict, tables, caveats."""
     parts = [_sides(found), _verdict(found), *map(_paragraph, _where(found))]
     if found.rows:
-        parts += [columns(HEADER, [_row(row) for row in found.rows], WIDTH), _paragraph(_legend(found))]
+        parts += [columns(HEADER, [cells(row) for row in found.rows], WIDTH), _paragraph(legend(found))]
     parts += [block for block in (_contexts(found), _positions(found.positions)) if block]
     parts += [_list("Note", _notes(found)), _list("What this comparison cannot show", found.unclaimed)]
     return "\n\n".join(part for part in parts if part)
@@ -146,7 +146,7 @@ def _where(found: Comparison) -> list[str]:
         others = [found.row("tokens_per_cycle"), found.row("cycle_ms")]
         parts_explain = any(row.name.endswith("_ms") for row in causes)
         sentences += [
-            still(row)
+            f"{quantity(row)} {aside(row)} ({_levels(row)})."
             for row in others
             if row and row not in causes and not (row.name == "cycle_ms" and parts_explain)
         ]
@@ -168,30 +168,29 @@ def _where(found: Comparison) -> list[str]:
     return [part for part in (text, *even) if part]
 
 
-def still(row: Row) -> str:
-    """A sentence on a quantity that does not explain the change."""
-    answer = {
+def aside(row: Row) -> str:
+    """What a quantity did that does not explain the change."""
+    return {
         "same": "stayed the same",
-        "cannot tell": "did not move as far as these runs can show",
+        "cannot tell": "did not move, as far as these runs can show",
         "differs": "moved the other way" if (row.share or 0) < 0 else "moved too, by much less",
     }[row.answer]
-    return f"{quantity(row)} {answer} ({_levels(row)})."
 
 
 def break_even(one: Side, entry: BreakEven) -> str:
     """What a cycle of this side costs and needs, in words."""
-    known = "with what is known of it, " if entry.bound else ""
-    needs = f"more than {entry.needed:.2g}" if entry.bound else f"{entry.needed:.2f}"
+    least, needs = "at least " * entry.bound, f"more than {entry.needed:.2g}" if entry.bound else f"{entry.needed:.2f}"
     text = (
-        f"{one.label}: {known}a cycle takes as long as {entry.needed:.2f} plain steps, so it needs {needs} tokens per "
-        f"cycle to break even; it has {entry.reached:.2f}."
+        f"{one.label}: a cycle costs {least}{entry.needed:.2f} plain steps, so it needs {needs} tokens per "
+        f"cycle to break even; it has {least}{entry.reached:.2f}."
     )
     if entry.verify_ms and entry.reached < entry.needed:
-        text += f" With so many, verify would have to cost {'at most ' * entry.bound}{entry.verify_ms:.1f} ms."
+        text += f" With {entry.reached:.2f}, verify may cost {'at most ' * entry.bound}{entry.verify_ms:.1f} ms."
     return text
 
 
-def _row(row: Row) -> list[str]:
+def cells(row: Row) -> list[str]:
+    """A row as HEADER has it; names of parts are indented."""
     effect = percent(row.effect.value) if row.effect else ABSENT
     share = f"{round(row.share, 2) + 0.0:.0%}" if row.share is not None else ABSENT
     moved = [percent(row.change.value), interval(row.change)] if row.change else [ABSENT, ABSENT]
@@ -199,7 +198,8 @@ def _row(row: Row) -> list[str]:
     return [label, number(row.before), number(row.after), *moved, effect, share, row.answer]
 
 
-def _legend(found: Comparison) -> str:
+def legend(found: Comparison) -> str:
+    """What the columns mean, and which rows were not measured."""
     derived = [f"{quantity(row)} {row.origin}" for row in found.rows if row.origin]
     text = "Effect: what the row alone does to tok/s. Each interval is for its row alone."
     return text + (f" * not measured: {'; '.join(derived)}." if derived else "")
@@ -219,7 +219,7 @@ def _contexts(found: Comparison) -> str:
 
 
 def _short(row: Row) -> list[str]:
-    return [cell for index, cell in enumerate(_row(row)) if index in (1, 2, 3, 4, 7)]
+    return [cell for index, cell in enumerate(cells(row)) if index in (1, 2, 3, 4, 7)]
 
 
 def _positions(found: Sequence[Position]) -> str:

@@ -55,7 +55,8 @@ def _patched(host: Host, target: Target, request: Request) -> Probes:
 
 def _checkout(host: Host, target: Target, request: Request) -> Probes:
     folder = os.path.dirname(os.path.dirname(__file__)) if target.here else os.readlink(f"/proc/{target.pid}/cwd")
-    return checkout.probes(host, folder)
+    own = {"wingbeat.source": partial(packages.source, folder)} if target.here else {}
+    return {**checkout.probes(host, folder), **own}
 
 
 def _models(host: Host, target: Target, request: Request) -> Probes:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+import threading
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,11 +30,13 @@ CLOCK_TICKS = 100  # hundredths of a second, as Linux reports times
 
 @dataclass(frozen=True)
 class Target:
-    """The process that is asked about. children: of all generations. here: whether it is the one that asks."""
+    """The process that is asked about. children: of all generations. here: whether it is the one that asks; observers:
+    what watches it from within, which only it can tell, and only in the thread that asks."""
 
     pid: int
     children: tuple[int, ...] = ()
     here: bool = False
+    observers: tuple[str, ...] = ()
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -42,7 +46,8 @@ class Target:
     @classmethod
     def of(cls, host: Host, pid: int | None) -> Target:
         """The process `pid` with its children, or this one."""
-        return cls(pid or os.getpid(), children(host, pid or os.getpid()), pid is None)
+        inside = _profilers() if pid is None else ()
+        return cls(pid or os.getpid(), children(host, pid or os.getpid()), pid is None, inside)
 
 
 def children(host: Host, pid: int) -> tuple[int, ...]:
@@ -69,6 +74,7 @@ def probes(host: Host, target: Target) -> Probes:
     return {
         "process.pid": lambda: target.pid,
         "process.argv": partial(argv, host, target.pid),
+        "process.observers": partial(observers, host, target),
         "process.executable": lambda: _link(host, f"{place}/exe"),
         "process.folder": lambda: _link(host, f"{place}/cwd"),
         "process.uptime": partial(uptime, host, target.pid),
@@ -82,6 +88,26 @@ def probes(host: Host, target: Target) -> Probes:
         **workers(host, target),
         **nccl_files(host, target),
     }
+
+
+def observers(host: Host, target: Target) -> list[str] | Reading:
+    """Profilers, tracers and debuggers of a process."""
+    tracer = _status(host, target.pid, "TracerPid")
+    found = [] if tracer == "0" else [f"traced by {host.maybe(f'/proc/{tracer}/comm') or tracer}"]
+    if not target.here and not found:
+        return unknown("whether a profiler runs inside it is told only by the process itself")
+    return [*found, *target.observers]
+
+
+def _profilers() -> tuple[str, ...]:
+    """What watches this process, as this thread sees it."""
+    torch = sys.modules.get("torch")
+    watching = {
+        "a profile function of Python": sys.getprofile() or getattr(threading, "getprofile", lambda: None)(),
+        "a trace function of Python": sys.gettrace() or getattr(threading, "gettrace", lambda: None)(),
+        "the profiler of torch": torch and torch.autograd._profiler_enabled(),
+    }
+    return tuple(name for name, active in watching.items() if active)
 
 
 def argv(host: Host, pid: int) -> list[str]:

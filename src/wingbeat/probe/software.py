@@ -94,6 +94,17 @@ def startup(host: Host, target: Target) -> dict[str, str] | Reading:
     return {os.path.basename(path): hashlib.sha256(host.text(path).encode()).hexdigest()[:16] for path in files}
 
 
+def source(folder: str) -> str:
+    """A hash over the Python and C files below a folder, names included."""
+    digest = hashlib.sha256()
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        for name in sorted(file for file in files if file.endswith((".py", ".c", ".h"))):
+            with open(os.path.join(place, name), "rb") as file:
+                digest.update(f"{os.path.relpath(place, folder)}/{name}\n".encode() + file.read())
+    return digest.hexdigest()[:16]
+
+
 def _checkout_state(host: Host, place: str) -> str:
     from wingbeat.probe import checkout
 

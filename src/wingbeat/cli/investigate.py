@@ -25,7 +25,9 @@ def investigate(
         list[str] | None, typer.Option(help="CAUSE=RUN: a run like the second, with this one thing put back.")
     ] = None,
     same_within: Annotated[float, typer.Option(min=0.1, max=50, help="Changes up to so many percent are none.")] = 3.0,
-    style: Annotated[Literal["text", "markdown", "json"], typer.Option("--format", help="How to write it.")] = "text",
+    style: Annotated[
+        Literal["text", "markdown", "html", "json"], typer.Option("--format", help="How to write it; html: one page.")
+    ] = "text",
     out: Annotated[Path | None, typer.Option(help="File to write to, instead of the terminal.")] = None,
     store_named: options.Store = None,
 ) -> None:
@@ -36,12 +38,16 @@ def investigate(
     """
     from wingbeat.investigate import case
     from wingbeat.report import investigate as report
+    from wingbeat.report import page
 
     try:
         sides = two_sides(before, after, store_named)
         interventions = dict(_intervention(text, sides[1].arm, store_named) for text in tried or [])
         found = case.investigate(*sides, same_within / 100, interventions)
-        write = {"text": report.render, "markdown": report.markdown, "json": lambda it: json.dumps(report.document(it))}
+        write = {
+            "text": report.render, "markdown": report.markdown, "html": page.render,
+            "json": lambda it: json.dumps(report.document(it)),
+        }  # fmt: skip
         _put(write[style](found), out)
     except WingbeatError as error:
         typer.echo(f"wingbeat: {error}", err=True)

@@ -138,10 +138,11 @@ def judge(cause: Cause, case: Case) -> Finding:
 
     def finding(verdict: Verdict, reason: str, decided: Sequence[Fact] = ()) -> Finding:
         notes = cause.note(case) if cause.note and verdict != "ruled out" else []
+        reason = f"{reason}; {words}" if moved_back is None and words else reason
         return Finding(cause, verdict, reason, **found, decided=list(decided), fits=fits, notes=notes)
 
-    if cause.key in case.tried:
-        moved_back, words = case.tried[cause.key]
+    moved_back, words = case.tried.get(cause.key, (None, ""))
+    if moved_back is not None:
         return finding("confirmed" if moved_back else "ruled out", words)
     if absent := _absent(cause, case):
         return finding("ruled out", absent)
@@ -200,6 +201,8 @@ def _short(value: object) -> str:
         return f"{value['median']:g}"
     if isinstance(value, float):
         return f"{value:.4g}"
+    if isinstance(value, list):
+        return _short(", ".join(map(str, value)) or "none")
     text = " ".join(str(value).split())
     return text if len(text) <= 60 else f"{text[:57]}..."
 

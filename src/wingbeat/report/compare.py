@@ -112,7 +112,7 @@ def _verdict(found: Comparison) -> str:
     if primary is None or primary.change is None:
         return "CANNOT TELL: a quantity is zero on one side."
     moved, title = primary.change, TITLES.get(primary.name, primary.name)
-    resolution = f"Resolution: a rise of {title} by {size(moved.half)} or a fall by {size(-moved.half)} would show."
+    resolution = f"Resolution: a rise of {title} by {_size(moved.half)} or a fall by {_size(-moved.half)} would show."
     figures = (
         f"{title} {percent(moved.value)} ({number(primary.before)} to {number(primary.after)}; "
         f"95% interval {interval(moved)})."
@@ -161,7 +161,7 @@ def _where(found: Comparison) -> list[str]:
         sentences.append(f"Plain decoding went from {_levels(found.control)} tok/s ({change}{answer}).")
     text = " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)
     even = [
-        break_even(one, entry)
+        _break_even(one, entry)
         for one, entry in zip((found.before, found.after), found.break_even, strict=True)
         if entry and not found.obstacles
     ]
@@ -177,8 +177,7 @@ def aside(row: Row) -> str:
     }[row.answer]
 
 
-def break_even(one: Side, entry: BreakEven) -> str:
-    """What a cycle of this side costs and needs, in words."""
+def _break_even(one: Side, entry: BreakEven) -> str:
     least, needs = "at least " * entry.bound, f"more than {entry.needed:.2g}" if entry.bound else f"{entry.needed:.2f}"
     text = (
         f"{one.label}: a cycle costs {least}{entry.needed:.2f} plain steps, so it needs {needs} tokens per "
@@ -277,7 +276,6 @@ def interval(found: Change) -> str:
     return f"{percent(found.low)} to {percent(found.high)}" if math.isfinite(found.half) else ABSENT
 
 
-def size(log: float) -> str:
-    """How large a log ratio is, without its sign."""
+def _size(log: float) -> str:
     share = abs(math.expm1(log))
     return f"{share:.1%}" if share < 0.1 else f"{share:.0%}"

@@ -43,7 +43,7 @@ class Section:
 
 def render(found: Investigation) -> str:
     """The whole report as text of at most 100 columns."""
-    parts = [paragraph(headline(found), WIDTH)]
+    parts = [paragraph(_answer(found), WIDTH)]
     for section in _sections(found):
         lines = [*section.lines, *(f"{row[0]}: {'; '.join(cell for cell in row[1:] if cell)}" for row in section.rows)]
         parts.append("\n".join([f"{section.title}:", *map(_indented, lines)]))
@@ -52,7 +52,7 @@ def render(found: Investigation) -> str:
 
 def markdown(found: Investigation) -> str:
     """The same as Markdown."""
-    parts = [f"# {found.found.before.label} and {found.found.after.label}", f"**{headline(found)}**"]
+    parts = [f"# {found.found.before.label} and {found.found.after.label}", f"**{_answer(found)}**"]
     for section in _sections(found):
         parts.append(f"## {section.title}")
         if section.lines:
@@ -95,7 +95,11 @@ def headline(found: Investigation) -> str:
     """The answer in a sentence or two; its first words in capitals."""
     confirmed = [one for one in found.accused if one.verdict == "confirmed"]
     names = ", ".join(called(one) for one in confirmed or found.accused)
-    text = HEADLINES["confirmed" if confirmed else found.outcome].format(names=names)
+    return HEADLINES["confirmed" if confirmed else found.outcome].format(names=names)
+
+
+def _answer(found: Investigation) -> str:
+    text = headline(found)
     if found.outcome == "nothing observable changed" and found.left:
         left = by_family(found.left)
         return f"{text} What is left: {'; '.join(f'{place}. {name}' for place, name in enumerate(left, start=1))}."

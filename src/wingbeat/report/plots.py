@@ -305,6 +305,7 @@ def _widths(axes: Axes, shown: Sequence[Series]) -> None:
         axes.errorbar(widths + aside, middle, (middle - low, high - middle), capsize=3, **one.look)
     _from_zero(axes)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlim(axes.dataLim.xmin - 0.5, axes.dataLim.xmax + 0.5)
     axes.set_xlabel("tokens verified", fontsize=8)
     axes.set_ylabel("ms of verify", fontsize=8)
 

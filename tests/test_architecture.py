@@ -70,7 +70,9 @@ FLAGS = {
         "--force", "--store", "--timeout",
     ],
     "explain": ["run", "--same-within", "--store", "--json"],
-    "investigate": ["before", "after", "--tried", "--same-within", "--format", "--out", "--store"],
+    "investigate": [
+        "before", "after", "--tried", "--run-experiments", "--yes", "--same-within", "--format", "--out", "--store",
+    ],
     "info": ["path", "--json", "--model"],
     "plot": ["runs", "--out", "--store"],
     "profile": [

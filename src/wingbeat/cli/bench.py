@@ -56,7 +56,7 @@ def bench(
     }  # fmt: skip
     has_head = head is not None or model is None
     arms = arms or ("plain,ngram,eagle3" if has_head else "plain,ngram")
-    plan = runner.Plan(_questions(requested), tuple(_arms(arms, requested)), rounds)
+    plan = runner.Plan(questions_of(requested), tuple(arms_of(arms, requested)), rounds)
     path = store.new_path(options.store_folder(store_named), name or store.timed_name("bench"))
     run = plan.record("bench", requested)
     run.name = path.stem
@@ -80,10 +80,10 @@ def launch(path: Annotated[Path, typer.Argument(help="The record to add a launch
     parent = os.getppid()
     run = record.load(path)
     asked, number = run.requested, len(run.launches)
-    questions = _questions(asked)
+    questions = questions_of(asked)
     if questions.digest != run.workload["sha256"]:
         raise UsageError(f"the prompts in {asked['prompts']} are not what they were when this run began; start it anew")
-    arms = _arms(",".join(run.arms), asked)
+    arms = arms_of(",".join(run.arms), asked)
     plan = runner.Plan(questions, tuple(arms), asked["rounds"], asked["warmup"], number)
     params = SamplingParams(**{name: asked[name] for name in runner.SAMPLING})
     limits = options.limits(asked["context"], asked["eager"])
@@ -100,12 +100,14 @@ def launch(path: Annotated[Path, typer.Argument(help="The record to add a launch
         runner.measure(run, EngineSubject(llm, arms, params), plan, path, after)
 
 
-def _questions(asked: dict[str, Any]) -> Workload:
+def questions_of(asked: dict[str, Any]) -> Workload:
+    """The prompts that a run was asked for. Raises as `workload.read`."""
     questions = workload.read(Path(asked["prompts"])) if asked["prompts"] else workload.bundled()
     return questions if asked["limit"] is None else questions.take(asked["limit"])
 
 
-def _arms(names: str, asked: dict[str, Any]) -> dict[str, Any]:
+def arms_of(names: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """The arms of a run by name; what a name leaves out is as it was asked for. Raises UsageError."""
     from wingbeat.engine.settings import DraftSettings
 
     return options.arms(names, DraftSettings(**asked["draft"]))

@@ -24,6 +24,10 @@ def investigate(
     tried: Annotated[
         list[str] | None, typer.Option(help="CAUSE=RUN: a run like the second, with this one thing put back.")
     ] = None,
+    run_experiments: Annotated[
+        bool, typer.Option("--run-experiments", help="Make the deciding re-runs here and now, if they can be made.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before running them.")] = False,
     same_within: Annotated[float, typer.Option(min=0.1, max=50, help="Changes up to so many percent are none.")] = 3.0,
     style: Annotated[
         Literal["text", "markdown", "html", "json"], typer.Option("--format", help="How to write it; html: one page.")
@@ -36,6 +40,7 @@ def investigate(
     Exit codes: 0 no change, 1 a cause was found, 2 nothing observable changed or cannot tell, 4 wrong usage or
     unreadable run.
     """
+    from wingbeat.cli import rerun
     from wingbeat.investigate import case
     from wingbeat.report import investigate as report
     from wingbeat.report import page
@@ -44,6 +49,8 @@ def investigate(
         sides = two_sides(before, after, store_named)
         interventions = dict(_intervention(text, sides[1].arm, store_named) for text in tried or [])
         found = case.investigate(*sides, same_within / 100, interventions)
+        if run_experiments:
+            found = rerun.run(found, interventions, store_named, yes)
         write = {
             "text": report.render, "markdown": report.markdown, "html": page.render,
             "json": lambda it: json.dumps(report.document(it)),

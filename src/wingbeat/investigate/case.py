@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,12 +27,13 @@ Outcome = Literal["cause", "several causes", "nothing observable changed", "no c
 
 @dataclass
 class Case:
-    """The evidence. tried: by cause, whether undoing it moved the speed back, and in words by how much."""
+    """The evidence. tried: by cause, whether undoing it moved the speed back (None: not decided), and in words how
+    much."""
 
     found: Comparison
     facts: dict[str, Fact]
     moves: Moves
-    tried: dict[str, tuple[bool, str]] = field(default_factory=dict)
+    tried: dict[str, tuple[bool | None, str]] = field(default_factory=dict)
 
     def match(self, pattern: str) -> list[Fact]:
         """The facts whose names fit."""
@@ -67,7 +69,8 @@ class Case:
 @dataclass(frozen=True)
 class Investigation:
     """What was found. findings: all causes, the best explanation first; left: those that stand; moves: the shape of the
-    change; drift: what changed in the environment while a side ran; experiments: what to run next, in order."""
+    change; drift: what changed in the environment while a side ran; experiments: what to run next, in order; repeated:
+    what came of running the sides again, in sentences."""
 
     found: Comparison
     outcome: Outcome
@@ -76,6 +79,7 @@ class Investigation:
     moves: Moves
     experiments: list[Experiment]
     drift: tuple[list[Change], list[Change]]
+    repeated: list[str]
 
     @property
     def left(self) -> list[Finding]:
@@ -99,18 +103,23 @@ class Investigation:
 
 
 def investigate(
-    before: Side, after: Side, same_within: float = SAME_WITHIN, tried: Mapping[str, Side] | None = None
+    before: Side,
+    after: Side,
+    same_within: float = SAME_WITHIN,
+    tried: Mapping[str, Side] | None = None,
+    again: tuple[Side | None, Side | None] = (None, None),
 ) -> Investigation:
     """Compares two sides and holds every cause against what is known.
 
-    tried: by cause, a run like `after` in which that alone was put back. Raises UsageError for an unknown cause, and as
-    `compare`.
+    tried: by cause, a run like `after` in which that alone was put back. again: both sides' configurations run once
+    more, beside what was tried; where there is one of the second, what was tried is compared with that. Raises
+    UsageError for an unknown cause, and as `compare`.
     """
     found = compare(before, after, same_within)
     known = {cause.key for cause in ALL}
     if unknown := sorted({*(tried or {})} - known):
         raise UsageError(f"no cause is called {unknown[0]}; there are {', '.join(sorted(known))}")
-    results = {key: _tried(found, side, same_within) for key, side in (tried or {}).items()}
+    results = {key: _tried(found, again[1] or after, side) for key, side in (tried or {}).items()}
     case = Case(found, facts.gather(found), moves.seen(found), results)
     findings = sorted((judge(cause, case) for cause in ALL), key=lambda finding: finding.score, reverse=True)
     outcome = _outcome(case, findings)
@@ -122,17 +131,48 @@ def investigate(
         moves=case.moves,
         experiments=plan.choose(outcome, findings),
         drift=(facts.drift(before), facts.drift(after)),
+        repeated=_repeated(found, again),
     )
 
 
-def _tried(found: Comparison, side: Side, same_within: float) -> tuple[bool, str]:
-    """Whether an intervention moved the speed back."""
-    total, back = moves.seen(found).total, moves.seen(compare(found.after, side, same_within)).total
+def _tried(found: Comparison, after: Side, side: Side) -> tuple[bool | None, str]:
+    """Whether an intervention moved the speed back; None where launches are too few to tell, or there is nothing to
+    move: `after`, run again, is not another speed than the first side."""
+    total = moves.seen(compare(found.before, after, found.same_within)).total
+    if total is None and after is not found.after:
+        return None, f"run again as it was ({after.label}), it does not certainly differ from {found.before.label}"
+    between = compare(after, side, found.same_within)
+    back = moves.seen(between).total
     share = -back / total if total and back else 0.0
+    if not back and total and _most(between) > MOVED_BACK * abs(total):
+        return None, f"putting it back ({side.label}) may have changed the speed or not: more launches would tell"
     words = f"putting it back ({side.label}) moved the speed back by {share:.0%} of the change"
     if not share:
         words = f"putting it back ({side.label}) did not certainly change the speed"
     return share >= MOVED_BACK, words
+
+
+def _most(between: Comparison) -> float:
+    """The largest change of speed, as a log ratio, that a comparison leaves possible."""
+    change = between.primary.change if between.primary else None
+    return max(abs(change.low), abs(change.high)) if change else 0.0
+
+
+def _repeated(found: Comparison, again: tuple[Side | None, Side | None]) -> list[str]:
+    """What running the sides again says, each beside its own record and beside one another."""
+    pairs = [(one, other) for one, other in zip((found.before, found.after), again, strict=True) if other]
+    sentences = [f"{other.label}: {_beside(found, one, other)} {one.label}." for one, other in pairs]
+    if again[0] and again[1]:
+        sentences.append(f"By turns today, the second is {_beside(found, again[0], again[1])} the first.")
+    return sentences
+
+
+def _beside(found: Comparison, one: Side, other: Side) -> str:
+    """How fast a side is beside another."""
+    between = compare(one, other, found.same_within)
+    if total := moves.seen(between).total:
+        return f"{abs(math.expm1(total)):.0%} {'faster' if total > 0 else 'slower'} than"
+    return "as fast as" if between.verdict == "same" else "not certainly faster or slower than"
 
 
 def _outcome(case: Case, findings: Sequence[Finding]) -> Outcome:

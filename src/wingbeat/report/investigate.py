@@ -75,6 +75,7 @@ def document(found: Investigation) -> dict[str, Any]:
         "experiments": [
             {**vars(one), "local": one.local, "intrusive": one.intrusive} for one in found.experiments
         ],
+        "repeated": found.repeated,
         "drift": [[change.name for change in side] for side in found.drift],
         "comparison": comparison.document(found.found),
     }  # fmt: skip
@@ -130,6 +131,7 @@ def _sections(found: Investigation) -> list[Section]:
         Section("Where the change is", where(found)),
         Section("What is left", [f"{name}: {', '.join(causes)}" for name, causes in families.items()], header, left),
         Section("Arithmetic", notes),
+        Section("What was run again", found.repeated),
         Section("What to run next", [_experiment(one) for one in found.experiments]),
         Section("Ruled out by what was read", (), header[:2], grouped(probed)),
         Section("Ruled out by the figures alone, or not possible here", caution(found), header[:2], grouped(others)),

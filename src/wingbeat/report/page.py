@@ -32,7 +32,7 @@ PICTURE = (4.4, 3.0)  # inches
 INK = re.compile("#000000|#111111|#222222")  # black in pictures, which on a dark page is white
 UNUSED = re.compile(r' id="[\w.]+_\d+"|<metadata>.*?</metadata>|<\?xml.*?\?>|<!DOCTYPE.*?>', re.DOTALL)
 NO_FINGERPRINT = (
-    "{who} no fingerprint, so that nothing can be said of what changed around the runs. `wingbeat bench` takes one "
+    "{who} fingerprint, so that nothing can be said of what changed around the runs. `wingbeat bench` takes one "
     "with every launch; `wingbeat fingerprint --out` takes one of a server."
 )
 
@@ -81,6 +81,7 @@ def render(found: Investigation) -> str:
     )
     environment.filters |= {"prose": prose, "name": name}
     compared = found.found
+    probed, others = report.ruled_out(found)
     lead, rest = re.match(r"([A-Z ]+[A-Z])(.*)", report.headline(found)).groups()  # type: ignore[union-attr]
     return environment.get_template("page.html").render(
         found=found,
@@ -89,6 +90,8 @@ def render(found: Investigation) -> str:
         lead=lead,
         rest=rest,
         families=report.by_family(found.left),
+        probed=[report.called(one) for one in probed],
+        others=len(others),
         tiles=_tiles(compared),
         chart=_chart(compared),
         where=report.where(found),
@@ -239,7 +242,7 @@ def _fingerprints(found: Comparison) -> dict[str, Any]:
     if not (before and after):
         sides = {"before": before, "after": after}
         without = [name for name, readings in sides.items() if not readings]
-        who = "Neither side holds" if len(without) == 2 else f"{without[0].capitalize()} holds"
+        who = "Neither side holds a" if len(without) == 2 else f"{without[0].capitalize()} holds no"
         return {"groups": [], "said": [NO_FINGERPRINT.format(who=who)]}
     compared = difference.compare(before, after)
     kinds = [

@@ -16,6 +16,7 @@ SAME_WITHIN = 0.03
 LEVEL = 0.05
 POWER = 0.8
 MOST_LAUNCHES = 200
+GROUPED = 0.999
 # What is taken for the standard deviation between launches of one configuration where it was not measured. Launches of
 # the same configuration have been seen to differ by 9 % (two runs of an autotuner) and by 27 % (26 or 33 tok/s, fixed
 # when the process started); with 0.10, no rise below 32 % and no fall below 24 % counts. Arms of one process share its
@@ -116,8 +117,9 @@ def launches_needed(found: Change, same_within: float = SAME_WITHIN) -> int | No
 def two_groups(before: Sequence[float], after: Sequence[float], least: float = 0.05) -> float | None:
     """The gap (log ratio) between two groups into which the launches fall, or None.
 
-    Two or more in each group, a gap of `least` and of three standard deviations inside the groups, and a side that is
-    in both: a state chosen when a process starts looks like this, a difference between the sides does not.
+    Two or more in each group, a gap of `least` and of more standard deviations inside the groups than chance gives so
+    few launches, and a side that is in both: a state chosen when a process starts looks like this, a difference between
+    the sides does not.
     """
     ordered = sorted([*before, *after])
     if len(ordered) < 4:
@@ -125,10 +127,11 @@ def two_groups(before: Sequence[float], after: Sequence[float], least: float = 0
     gaps = [high - low for low, high in pairwise(ordered[1:-1])]
     at = max(range(len(gaps)), key=gaps.__getitem__) + 2
     low, high = ordered[:at], ordered[at:]
-    inside = math.sqrt((len(low) * statistics.pvariance(low) + len(high) * statistics.pvariance(high)) / len(ordered))
+    freedom = len(ordered) - 2
+    inside = math.sqrt((len(low) * statistics.pvariance(low) + len(high) * statistics.pvariance(high)) / freedom)
     straddles = any(min(side) < high[0] <= max(side) for side in (before, after))
     gap = high[0] - low[-1]
-    return gap if straddles and gap >= least and gap > 3 * inside else None
+    return gap if straddles and gap >= least and gap > quantile(freedom, GROUPED) * inside else None
 
 
 def quantile(freedom: float, probability: float) -> float:

@@ -30,7 +30,9 @@ TO_SEE = ". To see it: "
 FIRST = ("Distribution of cycle time", "Cycle time over context")
 PICTURE = (4.4, 3.0)  # inches
 INK = re.compile("#000000|#111111|#222222")  # black in pictures, which on a dark page is white
-UNUSED = re.compile(r' id="[\w.]+_\d+"|<metadata>.*?</metadata>|<\?xml.*?\?>|<!DOCTYPE.*?>', re.DOTALL)
+UNUSED = re.compile(
+    r' id="[\w.]+_\d+"| (?:width|height)="[\d.]+pt"|<metadata>.*?</metadata>|<\?xml.*?\?>|<!DOCTYPE.*?>', re.DOTALL
+)
 NO_FINGERPRINT = (
     "{who} fingerprint, so that nothing can be said of what changed around the runs. `wingbeat bench` takes one "
     "with every launch; `wingbeat fingerprint --out` takes one of a server."
@@ -206,7 +208,7 @@ def _missing(one: Finding) -> str:
 
 
 def _pictures(found: Comparison) -> dict[str, Any]:
-    """drawn: title, picture and what is not in it; absent: titles of what the records do not hold."""
+    """drawn: title, picture and which side is not in it; absent: titles of what neither record holds."""
     series = [
         plots.of_arm(side.records[0], side.arm, name, (place + 1, place))
         for place, (name, side) in enumerate(_sides(found))
@@ -232,8 +234,7 @@ def _picture(panel: plots.Panel, there: Sequence[plots.Series]) -> str:
         figure = Figure(figsize=PICTURE, layout="constrained")
         panel.on(figure.add_subplot(), there)
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
-    text = INK.sub("currentColor", UNUSED.sub("", out.getvalue()))
-    return re.sub(r'<svg (.*?)width="[\w.]+" height="[\w.]+"|<svg ', r"<svg \1", text, count=1).strip()
+    return INK.sub("currentColor", UNUSED.sub("", out.getvalue())).strip()
 
 
 def _fingerprints(found: Comparison) -> dict[str, Any]:

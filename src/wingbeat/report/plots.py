@@ -304,7 +304,7 @@ def _widths(axes: Axes, shown: Sequence[Series]) -> None:
         aside = 0.06 * (place - (len(shown) - 1) / 2)  # what lies at one width lies side by side
         axes.errorbar(widths + aside, middle, (middle - low, high - middle), capsize=3, **one.look)
     _from_zero(axes)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.set_xlim(axes.dataLim.xmin - 0.5, axes.dataLim.xmax + 0.5)
     axes.set_xlabel("tokens verified", fontsize=8)
     axes.set_ylabel("ms of verify", fontsize=8)

@@ -35,9 +35,13 @@ def list_runs(store_named: options.Store = None, as_json: AsJson = False) -> Non
         print(json.dumps({"store": str(folder), "runs": found}))
         return
     print(f"{len(found)} run{'s' * (len(found) != 1)} in {folder}")
-    if found:
-        names = ["name", "created", "source", "launches", "arms"]
-        print("\n" + columns(names, [[str(line.get(name, line.get("error"))) for name in names] for line in found]))
+    names = ["name", "created", "source", "launches", "arms"]
+    rows = [[line[name] for name in names] for line in found if "error" not in line]
+    if rows:
+        print("\n" + columns(names, rows))
+    for line in found:
+        if "error" in line:
+            print(f"\n{line['name']} cannot be read: {line['error']}")
 
 
 @app.command()
@@ -98,6 +102,6 @@ def _line(path: Path) -> dict[str, Any]:
     done = sum(launch.finished for launch in run.launches)
     return {
         "name": path.stem, "created": run.created[:19], "source": run.source,
-        "launches": str(done) if run.finished else f"{done} of {run.asked_launches}",
+        "launches": (str(done) if run.finished else f"{done} of {run.asked_launches}") + ", damaged" * bool(run.damage),
         "arms": ", ".join(run.arms),
     }  # fmt: skip

@@ -277,5 +277,8 @@ def interval(found: Change) -> str:
 
 
 def _size(log: float) -> str:
+    """As 5.0%; of a tenfold and more, as a factor."""
+    if log > math.log(10):
+        return f"a factor of {math.exp(log):.0f}" if math.isfinite(log) else "any factor"
     share = abs(math.expm1(log))
     return f"{share:.1%}" if share < 0.1 else f"{share:.0%}"

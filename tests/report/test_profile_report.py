@@ -95,7 +95,7 @@ def test_weights_of_another_type_and_contexts_that_were_left_out_are_named():
     subject = {**SUBJECT, "weights": "int8", "longest": 8192}
     shown = words(report.render(Profile(subject, BEST, TIMINGS, ())))
     assert "tiny, bfloat16 with int8 weights on cpu" in shown
-    assert "up to 512 tokens here; --context 8192" in shown
+    assert "Contexts go up to 128 of the model's 8192 tokens; --context 8192" in shown
     assert "--context" not in text()
 
 

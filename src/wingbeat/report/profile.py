@@ -18,9 +18,6 @@ LARGE = 0.05  # a residual beyond this is spelled out
 def render(profile: Profile) -> str:
     """The whole report as text of at most 80 columns."""
     parts = [_heading(profile), _costs(profile)]
-    longest, limit = profile.subject["longest"], profile.subject["limits"]["context"]
-    if limit < longest:
-        parts.append(paragraph(f"Contexts go up to {limit} tokens here; --context {longest}: to the model's limit."))
     if any(one.gb_per_s > profile.ceilings.gb_per_s for one in profile.timings):
         parts.append(paragraph(
             "Above 100 % of reading memory: what was read lay in the processor's caches, or the machine was slower "
@@ -68,9 +65,18 @@ def _heading(profile: Profile) -> str:
         "threads. "
         f"The best that this machine did meanwhile: reading memory {best.gb_per_s:.1f} GB/s, multiplying matrices "
         f"{best.gflop_per_s:.0f} GFLOP/s, starting the smallest operation {best.launch_us:.1f} microseconds. "
-        "Times are medians, with quartiles; in brackets the share of what the machine did; 'least' is the time at "
-        "which one of both would be 100 %."
+        "Times are medians, with quartiles. In brackets: the share of these rates. 'least': the time that it would take "
+        f"at these rates.{_reach(profile)}"
     )
+
+
+def _reach(profile: Profile) -> str:
+    """A sentence where the model's longest contexts were left out."""
+    most, limit = max(one.context for one in profile.timings), profile.subject["limits"]["context"]
+    longest = profile.subject["longest"]
+    if limit == longest:
+        return ""
+    return f" Contexts go up to {most} of the model's {longest} tokens; --context {longest} leaves room for all."
 
 
 def _costs(profile: Profile) -> str:

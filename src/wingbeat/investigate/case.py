@@ -48,6 +48,13 @@ class Case:
         known = (self.facts[f"setting.{name}"].after for name in names if f"setting.{name}" in self.facts)
         return next((value for value in known if value is not None), None)
 
+    @property
+    def slower(self) -> Side | None:
+        """The slower side; None where the speed did not certainly change."""
+        if not self.moves.total:
+            return None
+        return self.found.after if self.moves.total < 0 else self.found.before
+
     @cached_property
     def devices(self) -> int | None:
         """GPUs on both sides (0: none; None: not known)."""

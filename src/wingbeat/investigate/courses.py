@@ -13,7 +13,7 @@ from wingbeat.investigate import comparable
 from wingbeat.investigate.side import LaunchView, Side
 from wingbeat.measure.record import ArmFacts
 from wingbeat.measure.replicates import two_groups
-from wingbeat.measure.series import SHORTEST, trend
+from wingbeat.measure.series import SHORTEST, Trend, trend
 
 if TYPE_CHECKING:
     from wingbeat.investigate.compare import Comparison
@@ -154,7 +154,22 @@ def _course(kinds: set[str]) -> Callable[[Side], str | None]:
     return seen
 
 
+def drifted(one: Side) -> float:
+    """The largest log ratio by which cycles became longer within a launch."""
+    trends = [found for launch in one.launches if (found := _trend(launch))]
+    return max((found.change for found in trends if found.kind in ("drift", "step")), default=0.0)
+
+
 def _kind(launch: LaunchView) -> str | None:
+    found = _trend(launch)
+    if found is None:
+        return None
+    with_context = found.context is not None and abs(found.context) > 0.5
+    return "steady" if with_context and found.kind == "drift" else found.kind
+
+
+def _trend(launch: LaunchView) -> Trend | None:
+    """How the times of cycles went in a launch; None where there are too few."""
     import numpy as np
 
     times = launch.series.get("cycle_ms")
@@ -163,8 +178,7 @@ def _kind(launch: LaunchView) -> str | None:
     known = np.isfinite(times) & (times > 0)
     contexts = launch.series.get("context")
     found = trend(times[known], None if contexts is None else contexts[known], 0.03)
-    with_context = found is not None and found.context is not None and abs(found.context) > 0.5
-    return "steady" if found is None or (with_context and found.kind == "drift") else found.kind
+    return found or Trend("steady")
 
 
 def _uneven(one: Side) -> float | None:

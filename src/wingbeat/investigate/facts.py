@@ -155,23 +155,27 @@ def _fields(found: Comparison) -> Iterator[Fact]:
 
 
 def _counters(found: Comparison) -> Iterator[Fact]:
-    """Counters by how much they grew during the first launch of each side."""
+    """Counters by how much they grew during the first launch of each side, a second where its length is known."""
     names: set[str] = set()
     grown = []
+    lasted = []
     for one in (found.before, found.after):
         start, end = readings(one), readings(one, after=True)
         changes = {name: _grew(start[name], end.get(name, unknown("not read"))) for name in start if _counts(name)}
         grown.append(changes)
         names |= changes.keys()
+        lasted.append(_grew(*(read.get("uptime", unknown("not read")) for read in (start, end))))
+    seconds = [length or 1.0 for length in lasted] if all(lasted) else [1.0, 1.0]
+    each = "/s" if all(lasted) else ""
     for name in sorted(names):
         first, second = (side.get(name) for side in grown)
         if first is None or second is None:
             yield Fact(name, "unknown", first, second, "not read both at the start and at the end of the runs")
             continue
         spec = registry.spec(name)
-        low, high = sorted((first, second))
-        far = high > FLOORS.get(spec.unit if spec else "", 1.0) and high > GREW * low
-        yield Fact(name, "changed" if far else "same", f"+{first:g}", f"+{second:g}")
+        rates = [first / seconds[0], second / seconds[1]]
+        far = max(first, second) > FLOORS.get(spec.unit if spec else "", 1.0) and max(rates) > GREW * min(rates)
+        yield Fact(name, "changed" if far else "same", *(f"+{rate:.6g}{each}" for rate in rates))
 
 
 def _counts(name: str) -> bool:
@@ -216,7 +220,7 @@ def _number(value: Any) -> float | None:
     if isinstance(value, dict):
         return _number(value.get("median", value.get("middle")))
     if isinstance(value, str) and value.startswith("+"):
-        return float(value)
+        return float(value.removesuffix("/s"))
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 

@@ -259,11 +259,15 @@ def _push(watch: Watch, fact: Fact) -> float:
 
 def _size(cause: Cause, case: Case) -> str:
     """A sentence where the changes are too small for what happened."""
-    total = abs(case.moves.total or 0.0)
     changed = [(watch, fact) for watch in cause.watches for fact in case.changed(watch.pattern)]
     if not changed or not all(watch.bounded and fact.ratio is not None for watch, fact in changed):
         return ""
-    most = AMPLIFIED * max(abs(fact.ratio or 0.0) for _, fact in changed)
+    return too_small(AMPLIFIED * max(abs(fact.ratio or 0.0) for _, fact in changed), case)
+
+
+def too_small(most: float, case: Case) -> str:
+    """A sentence where a cause explains at most so much (log ratio), and more happened."""
+    total = abs(case.moves.total or 0.0)
     if most >= ENOUGH * total:
         return ""
     return f"it explains {math.expm1(most):.0%} at most, and the change is {math.expm1(total):.0%}"

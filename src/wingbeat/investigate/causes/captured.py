@@ -1,7 +1,24 @@
 """Verify without its captured path: run as prefill is (extend), eager, launch by launch."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from wingbeat.investigate.causes.shapes import DRAFT_ALONE, TARGET_STEPS, VERIFY_ALONE
 from wingbeat.investigate.hypothesis import Cause, Prediction, Watch
+
+if TYPE_CHECKING:
+    from wingbeat.investigate.case import Case
+
+OUTCOME = {"run.captured", "run.path", "setting.path", "setting.eager_because"}  # not set, but what came of settings
+
+
+def _refuted(case: Case) -> str:
+    """The path may be another because of something that is a cause of its own."""
+    own = {fact.name for watch in CAUSE.watches for fact in case.changed(watch.pattern)}
+    format_changed = case.changed("setting.dtype") or case.changed("setting.weights")
+    return "the path follows from the number format" if own and own <= OUTCOME and format_changed else ""
+
 
 CAUSE = Cause(
     key="captured",
@@ -26,4 +43,5 @@ CAUSE = Cause(
     see="the server's log (`cuda graph: False`), or `cuda_graph_passes_total` of its metrics",
     experiments=("captured", "kernel"),
     near=3,
+    refuted=_refuted,
 )  # fmt: skip

@@ -1,7 +1,22 @@
 """Compilation inside the timed window: single cycles that take many times as long as the others."""
 
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
 from wingbeat.investigate.causes.shapes import ANY
-from wingbeat.investigate.hypothesis import Cause, Prediction, Watch
+from wingbeat.investigate.hypothesis import Cause, Prediction, Watch, too_small
+
+if TYPE_CHECKING:
+    from wingbeat.investigate.case import Case
+
+
+def _refuted(case: Case) -> str:
+    """Long cycles explain no more than the time that they took."""
+    shares = [share for fact in case.changed("run.uneven") for share in (fact.before, fact.after)]
+    return too_small(-math.log1p(-max(shares)), case) if shares and max(shares) < 1 else ""
+
 
 CAUSE = Cause(
     key="compilation",
@@ -14,4 +29,5 @@ CAUSE = Cause(
     see="a run recorded cycle by cycle, or the server's log (compilation during inference)",
     experiments=("warm",),
     near=3,
+    refuted=_refuted,
 )

@@ -1,7 +1,21 @@
 """A process that slows as it runs: fragmentation, growing structures, an idle state."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wingbeat.investigate import courses
 from wingbeat.investigate.causes.shapes import ANY
-from wingbeat.investigate.hypothesis import Cause, Watch
+from wingbeat.investigate.hypothesis import Cause, Watch, too_small
+
+if TYPE_CHECKING:
+    from wingbeat.investigate.case import Case
+
+
+def _refuted(case: Case) -> str:
+    """It is the slower side that must have slowed down, and by as much as it is slower."""
+    return too_small(courses.drifted(case.slower), case) if case.slower else ""
+
 
 CAUSE = Cause(
     key="leak",
@@ -14,4 +28,5 @@ CAUSE = Cause(
     see="a longer run recorded cycle by cycle",
     experiments=("restart",),
     near=3,
+    refuted=_refuted,
 )

@@ -1,13 +1,13 @@
 """Other number formats: weights, activations or the cache in another type move other amounts of memory."""
 
-from wingbeat.investigate.causes.shapes import ANY
+from wingbeat.investigate.causes.shapes import ALL_PHASES, ANY, TARGET_STEPS
 from wingbeat.investigate.hypothesis import Cause, Watch
 
 CAUSE = Cause(
     key="precision",
     family="configuration",
     question="Is the model run in another number format?",
-    predicts=(ANY,),
+    predicts=(ALL_PHASES, TARGET_STEPS, ANY),
     watches=(
         Watch("setting.dtype"), Watch("setting.quantization"), Watch("setting.weights"),
         Watch("setting.kv_cache_dtype"), Watch("setting.speculative_draft_model_quantization"),

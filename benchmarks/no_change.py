@@ -51,7 +51,8 @@ def compared(number: int, store: Path, count: int) -> Comparison:
 
 def row(number: int, found: Comparison) -> list[str]:
     """What was found, and what would have shown."""
-    assert found.primary is not None and found.primary.change is not None, "cycles have a speed"
+    assert found.primary is not None
+    assert found.primary.change is not None
     moved = found.primary.change
     low, high, shows = (f"{math.expm1(value):+.1%}" for value in (moved.low, moved.high, -moved.half))
     levels = f"{found.primary.before:.1f}", f"{found.primary.after:.1f}"

@@ -18,8 +18,7 @@ from wingbeat.measure.clock import TimingObserver
 from wingbeat.measure.stats import spread
 from wingbeat.measure.workload import bundled
 
-
-ALLOWED = 0.5  # %
+ALLOWED = 0.5  # percent
 
 
 def seconds(llm: LLM, prompt: str, params: SamplingParams, watched: bool) -> float:
@@ -52,10 +51,8 @@ def main() -> None:
             ratios.append(statistics.mean(times[True]) / statistics.mean(times[False]))
         found = spread([100 * (ratio - 1) for ratio in ratios])
         medians.append(found.median)
-        print(
-            f"{name}: {found.median:+.2f} % ({found.low:+.2f} to {found.high:+.2f}), {found.count} pairs of two runs each",
-            flush=True,
-        )
+        around = f"({found.low:+.2f} to {found.high:+.2f})"
+        print(f"{name}: {found.median:+.2f} % {around}, {found.count} pairs of two runs each", flush=True)
     print(f"The largest median is {max(medians):+.2f} %; allowed are {ALLOWED} %.")
     raise SystemExit(max(medians) > ALLOWED)
 

@@ -249,7 +249,7 @@ def test_launches_in_groups_and_unfinished_ones_are_mentioned():
     text = " ".join(found.cautions)
     assert "two groups" in text
     assert "b: 1 of 3 launches did not finish" in text
-    assert "a: of its 6 prompts, those that ran in all launches are used (4)." in text
+    assert "a: of its 6 prompts, the 4 that ran in all launches are used." in text
 
 
 def test_warm_up_rounds_do_not_count():

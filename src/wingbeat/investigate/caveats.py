@@ -42,7 +42,7 @@ def cautions(pair: Pair) -> list[str]:
         ran = {prompt for launch in one.launches for prompt in launch.prompts}
         if pair.prompts and len(ran) > len(pair.prompts):
             found.append(
-                f"{one.label}: of its {len(ran)} prompts, those that ran in all launches are used ({len(pair.prompts)})."
+                f"{one.label}: of its {len(ran)} prompts, the {len(pair.prompts)} that ran in all launches are used."
             )
     return found
 

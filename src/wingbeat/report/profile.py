@@ -65,17 +65,17 @@ def _heading(profile: Profile) -> str:
         "threads. "
         f"The best that this machine did meanwhile: reading memory {best.gb_per_s:.1f} GB/s, multiplying matrices "
         f"{best.gflop_per_s:.0f} GFLOP/s, starting the smallest operation {best.launch_us:.1f} microseconds. "
-        "Times are medians, with quartiles. In brackets: the share of these rates. 'least': the time that it would take "
+        "Times are medians, with quartiles. In brackets: the share of these rates. 'least': the time that it takes "
         f"at these rates.{_reach(profile)}"
     )
 
 
 def _reach(profile: Profile) -> str:
     """A sentence where the model's longest contexts were left out."""
-    most, limit = max(one.context for one in profile.timings), profile.subject["limits"]["context"]
-    longest = profile.subject["longest"]
+    limit, longest = profile.subject["limits"]["context"], profile.subject["longest"]
     if limit == longest:
         return ""
+    most = max(one.context for one in profile.timings)
     return f" Contexts go up to {most} of the model's {longest} tokens; --context {longest} leaves room for all."
 
 

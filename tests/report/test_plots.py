@@ -48,6 +48,14 @@ def legend(figure):
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
+def test_runs_of_one_arm_have_colours_and_lines_of_their_own(tmp_path):
+    runs = {name: replace(record(tmp_path, slower), arms=["eagle3"]) for name, slower in (("a", 1.0), ("b", 1.5))}
+    first, second = panels(plots.draw(runs))["Cycle time over time"].lines
+    assert first.get_color() != second.get_color()
+    assert first.get_linestyle() != second.get_linestyle()
+    assert first.get_marker() != second.get_marker()
+
+
 def test_one_run_has_every_picture_with_its_arms(tmp_path):
     figure = plots.draw({"good": noisy(record(tmp_path))})
     assert list(panels(figure)) == ALL

@@ -213,7 +213,8 @@ def _contexts(found: Comparison) -> str:
         for entry in found.contexts
     ]
     rows += [[f"{quantity(row)}, matched", *_short(row), ""] for row in found.matched]
-    header = [f"{name} by context length", "before", "after", "change", "95% interval", "", "cycles or samples"]
+    counted = "cycles" if found.before.evidence == found.after.evidence == "cycles" else "samples"
+    header = [f"{name} by context length", "before", "after", "change", "95% interval", "", counted]
     return columns(header, rows, WIDTH)
 
 

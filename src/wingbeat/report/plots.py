@@ -170,13 +170,14 @@ def _forwards(axes: Axes, cells: Sequence[Timing], best: Ceilings) -> None:
 
 
 def _series(runs: Mapping[str, RunRecord]) -> list[Series]:
-    """All arms of all runs, the runs of an arm one after the other."""
+    """All arms of all runs, the runs of an arm one after the other; with one arm in all, runs look as arms do."""
     arms = list(dict.fromkeys(arm for record in runs.values() for arm in record.arms))
     found = []
     for number, (name, record) in enumerate(runs.items()):
         for arm in record.arms:
             label = arm if len(runs) == 1 else f"{name}: {arm}"
-            found.append(of_arm(record, arm, label, (arms.index(arm), number)))
+            kind = arms.index(arm) if len(arms) > 1 else number
+            found.append(of_arm(record, arm, label, (kind, number)))
     return sorted(found, key=lambda one: (one.arm, one.run))
 
 

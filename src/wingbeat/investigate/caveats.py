@@ -55,7 +55,7 @@ def unclaimed(pair: Pair, primary: Change | None, contexts_matched: bool) -> lis
     drafted = all(launch.accepted is not None for one in pair.sides for launch in one.launches)
     counts = [len(one.groups) for one in pair.sides]
     sentences = {
-        "Different runs: whatever else changed between them is part of the change.": not pair.paired,
+        "Not measured by turns: whatever else changed in between is part of the change.": not pair.paired,
         f"Single figures ({noted}) hold no course over time: warm-up and drift were not looked at.": noted,
         f"Launches of {short} have fewer than {SHORTEST} cycles or samples: too few to see drift.": short,
         "With fewer than 4 launches in all, whether they fall into groups cannot be seen.": sum(counts) < 4,

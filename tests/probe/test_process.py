@@ -107,6 +107,19 @@ def test_another_users_environment_is_unknown():
     assert found["workers.skew"].state == found["workers.lost"].state == "unknown"
 
 
+def test_what_watches_a_process():
+    host = CapturedHost({"/proc/9/status": "TracerPid:\t0\n", "/proc/8/status": "TracerPid:\t7\n"}, {})
+    assert process.observers(host, Target(9)).state == "unknown"
+    assert process.observers(host, Target(8)) == ["traced by 7"]
+    assert process.observers(host, Target(9, here=True)) == []
+    sys.setprofile(lambda *event: None)
+    try:
+        inside = Target.of(Host(), None)
+    finally:
+        sys.setprofile(None)
+    assert "a profile function of Python" in inside.observers
+
+
 def test_nccl_files_of_all_three_places(tmp_path):
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/nccl.conf").write_text("# note\nNCCL_PROTO=LL\n\n")

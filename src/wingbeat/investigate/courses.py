@@ -160,6 +160,13 @@ def drifted(one: Side) -> float:
     return max((found.change for found in trends if found.kind in ("drift", "step")), default=0.0)
 
 
+def warmed(one: Side) -> float:
+    """The largest log ratio by which slow first cycles made the mean cycle of a launch longer."""
+    trends = [found for launch in one.launches if (found := _trend(launch))]
+    longer = (math.log1p(found.at * math.expm1(-found.change)) for found in trends if found.kind == "warm-up")
+    return max(longer, default=0.0)
+
+
 def _kind(launch: LaunchView) -> str | None:
     found = _trend(launch)
     if found is None:

@@ -1,7 +1,22 @@
 """Warm-up inside the timed window: the first cycles compile, capture and fill caches."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wingbeat.investigate import courses
 from wingbeat.investigate.causes.shapes import ANY, WHILE_MEASURED
-from wingbeat.investigate.hypothesis import Cause, Watch
+from wingbeat.investigate.hypothesis import Cause, Watch, too_small
+
+if TYPE_CHECKING:
+    from wingbeat.investigate.case import Case
+
+
+def _refuted(case: Case) -> str:
+    """Where the course alone says so: it is the slower side that must have warmed up, and long enough."""
+    seen = [fact.name for watch in CAUSE.watches for fact in case.changed(watch.pattern)]
+    return too_small(courses.warmed(case.slower), case) if case.slower and seen == ["run.warmup"] else ""
+
 
 CAUSE = Cause(
     key="warmup",
@@ -9,11 +24,13 @@ CAUSE = Cause(
     question="Was warm-up counted in on one side?",
     predicts=(WHILE_MEASURED, ANY),
     watches=(
-        Watch("run.warmup"), Watch("setting.warmup"), Watch("setting.warmup_requests"), Watch("setting.num_warmups"),
+        Watch("run.warmup"), Watch("setting.warmup", "less"), Watch("setting.warmup_requests", "less"),
+        Watch("setting.num_warmups", "less"),
     ),
     decides=("run.warmup",),
     shape="the first cycles alone are slow; every launch alike",
     see="a run recorded cycle by cycle",
     experiments=("warm", "repeat"),
     near=3,
+    refuted=_refuted,
 )  # fmt: skip

@@ -98,9 +98,10 @@ def longer_contexts(folder: Path) -> tuple[Way, Way]:
 
 def without_template(folder: Path) -> tuple[Way, Way]:
     """A copy of the model's file in which the chat template has another name, so that there is none."""
-    copy = folder / "model.gguf"
+    original = locate_model(None)
+    copy = folder / original.name
     if not copy.exists():
-        content = locate_model(None).read_bytes()
+        content = original.read_bytes()
         copy.write_bytes(content.replace(b"tokenizer.chat_template", b"tokenizer.left_out_text", 1))
     return Way(), Way(asked={"model": str(copy), "head": str(SHIPPED_HEAD)})
 

@@ -57,7 +57,7 @@ def read_gb_s(device: str, trials: int = TRIALS) -> float:
 def reading(device: str) -> tuple[int, Call]:
     """A number of bytes, and what reads them: all threads look for the largest number.
 
-    Sums and products do more with what they read: on a CPU they kept to half of what its memory can do.
+    Sums and products do more with what they read, and are slower on a CPU: matrix @ vector by half.
     """
     import torch
 

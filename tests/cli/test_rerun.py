@@ -136,6 +136,13 @@ def test_runs_of_elsewhere_are_refused(store, monkeypatch, capsys):
         assert words in err
 
 
+def test_prompts_that_are_others_now_are_refused(store, monkeypatch, capsys):
+    run = records.load(store / "slow.jsonl")
+    records.save(replace(run, workload={**run.workload, "sha256": "ab" * 32}), store / "slow.jsonl")
+    code, _, err = command(monkeypatch, capsys, store, "--yes")
+    assert (code, "are not what they were" in err) == (4, True)
+
+
 def test_a_run_of_that_name_that_is_another_is_not_gone_on_with(store, monkeypatch, capsys):
     other = records.load(store / "fast.jsonl")
     records.save(replace(other, name="slow+precision"), store / "slow+precision.jsonl")

@@ -49,7 +49,8 @@ def run(found: Investigation, tried: Mapping[str, Side], store_named: Path | Non
     if not chosen:
         typer.echo("There is nothing to run.", err=True)
         return found
-    count = min(MOST, max(FEWEST, *(len(one.launches) for one in (found.found.before, found.found.after))))
+    most = max(len(one.launches) for one in (found.found.before, found.found.after))
+    count = MOST if found.outcome == "cannot tell" else min(MOST, max(FEWEST, most))
     if not _agreed(found, chosen, count, yes):
         return found
     folder = options.store_folder(store_named)
@@ -68,12 +69,14 @@ def run(found: Investigation, tried: Mapping[str, Side], store_named: Path | Non
 
 
 def _check_machine(found: Investigation) -> None:
-    """Raises UsageError where a side was not measured by `wingbeat bench`, or not on this machine."""
+    """Raises UsageError where a side was not measured by `wingbeat bench`, here, with prompts that are still there."""
     here = take(Request(machine_only=True))
     for one in (found.found.before, found.found.after):
         run, read = one.records[0], facts.readings(one)
         if (run.kind, run.source) != ("bench", "wingbeat") or not read:
             raise UsageError(f"only runs of `wingbeat bench` can be run again here, and {one.label} is none")
+        if questions_of(run.requested).digest != run.workload["sha256"]:
+            raise UsageError(f"the prompts of {one.label} ({run.requested['prompts']}) are not what they were")
         for name, reading in here.items():
             was = read.get(name, unknown("not recorded"))
             if any(fnmatchcase(name, pattern) for pattern in SAME_MACHINE) and not was.same(reading):

@@ -136,7 +136,7 @@ def _flags(arguments: list[str]) -> dict[str, str]:
 
 
 def _fields(found: Comparison) -> Iterator[Fact]:
-    before, after = readings(found.before), readings(found.after)
+    before, after = _seen(found.before), _seen(found.after)
     if not before and not after:
         return
     compared = difference.compare(before, after)
@@ -152,6 +152,12 @@ def _fields(found: Comparison) -> Iterator[Fact]:
         if spec and spec.kind == "noise" and state == "same":
             state = "changed" if _far(*map(_number, shown)) else "same"
         yield Fact(name, state, shown[0], shown[1], _reason(sides))
+
+
+def _seen(one: Side) -> Readings:
+    """The fields at a launch's start; of pressure, what the last seconds of the launch had: others may come later."""
+    ended = {name: read for name, read in readings(one, after=True).items() if name.startswith("pressure.")}
+    return {**readings(one), **ended}
 
 
 def _counters(found: Comparison) -> Iterator[Fact]:

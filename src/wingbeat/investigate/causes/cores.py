@@ -1,13 +1,13 @@
 """Fewer cores: quota, affinity, threads."""
 
-from wingbeat.investigate.causes.shapes import BETWEEN_PHASES, ON_THE_CPU
+from wingbeat.investigate.causes.shapes import ALL_ON_THE_CPU, BETWEEN_PHASES, ON_THE_CPU
 from wingbeat.investigate.hypothesis import Cause, Watch
 
 CAUSE = Cause(
     key="cores",
     family="machine",
     question="Has the process fewer cores or threads?",
-    predicts=(BETWEEN_PHASES, ON_THE_CPU),
+    predicts=(BETWEEN_PHASES, ALL_ON_THE_CPU, ON_THE_CPU),
     watches=(
         Watch("torch.threads", "less"), Watch("setting.threads", "less"), Watch("cpu.usable_cores", "less"),
         Watch("cpu.cores", "less"), Watch("cgroup.cpu.quota"), Watch("cgroup.cpu.throttled", "more"),

@@ -1,13 +1,13 @@
 """A slower processor: governor, frequency, boost, energy preference, mitigations."""
 
-from wingbeat.investigate.causes.shapes import BETWEEN_PHASES, ON_THE_CPU
+from wingbeat.investigate.causes.shapes import ALL_ON_THE_CPU, BETWEEN_PHASES, ON_THE_CPU
 from wingbeat.investigate.hypothesis import Cause, Watch
 
 CAUSE = Cause(
     key="cpu",
     family="machine",
     question="Is the processor slower?",
-    predicts=(BETWEEN_PHASES, ON_THE_CPU),
+    predicts=(BETWEEN_PHASES, ALL_ON_THE_CPU, ON_THE_CPU),
     watches=(
         Watch("cpu.governor"), Watch("cpu.driver"), Watch("cpu.energy_preference"), Watch("cpu.frequency.max"),
         Watch("cpu.boost"), Watch("cpu.smt"), Watch("cpu.mitigations"),

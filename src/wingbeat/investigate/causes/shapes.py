@@ -1,5 +1,7 @@
 """Predictions that several causes share (see `hypothesis.Prediction`)."""
 
+from dataclasses import replace
+
 from wingbeat.investigate.hypothesis import Prediction
 
 ALL_PHASES = Prediction(
@@ -17,5 +19,6 @@ BETWEEN_PHASES = Prediction(
     "more time between the phases of the GPU", moves=("host",), stays=("tokens", "verify", "draft"), on="devices"
 )
 ON_THE_CPU = Prediction("every phase of an engine on the CPU", moves=("verify", "plain"), stays=("tokens",), on="cpu")
+ALL_ON_THE_CPU = replace(ALL_PHASES, on="cpu")
 WHILE_MEASURED = Prediction("longer cycles and the same acceptance", moves=("verify",), stays=("tokens",))
 ANY = Prediction("any phase, or acceptance")

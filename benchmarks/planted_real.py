@@ -35,7 +35,7 @@ LEAST_RIGHT, MOST_WRONG = 0.90, 0.02
 ASKED: dict[str, Any] = {
     "model": None, "head": None, "dtype": "bfloat16", "device": "cpu", "context": 4096, "eager": False, "weights": None,
     "draft": {"drafter": "eagle3", "steps": 3}, "arms": "plain,eagle3:3", "temperature": 0.0, "seed": 0,
-    "max_tokens": 40, "prompts": None, "limit": 5,
+    "max_tokens": 32, "prompts": None, "limit": 4,
 }  # fmt: skip
 OWN = ("PYTHONPATH", "HF_HUB_OFFLINE")  # variables that scenarios set
 BUSY = "while True: pass"

@@ -24,6 +24,7 @@ from wingbeat.model.weights import locate_model
 
 OLDER = ("numpy==2.3.5", "tokenizers==0.23.1")
 SHORT = {"limit": 1, "max_tokens": 8}  # so that the first cycles weigh something
+EAGER = {"eager": True, "limit": 2, "max_tokens": 16}  # many operations, which torch's profiler takes note of
 PROFILED = """
 import torch.profiler
 from wingbeat.cli.main import main
@@ -210,7 +211,7 @@ SCENARIOS = (
     Scenario("float32", ("precision",), only_after(dtype="float32")),
     Scenario(
         "profiler", ("observer",),
-        ways(*(Way(asked={"eager": True}, code=code) for code in ("", PROFILED))),  # it watches operations of torch
+        ways(*(Way(asked=EAGER, code=code) for code in ("", PROFILED))),
     ),
     Scenario("no_warmup", ("warmup",), ways(*(Way(asked=SHORT, warmup=rounds) for rounds in (1, 0)))),
     Scenario("more_steps", ("speculation",), only_after(arms="plain,eagle3:12")),

@@ -1,8 +1,24 @@
 """Other output lengths: other contexts, and another part of the text is drafted."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from wingbeat.investigate.causes.context import at_equal_contexts
 from wingbeat.investigate.causes.shapes import ANY
 from wingbeat.investigate.hypothesis import Cause, Prediction, Watch
+
+if TYPE_CHECKING:
+    from wingbeat.investigate.case import Case
+
+TEXT = ("run.prompts", "setting.template", "setting.temperature")  # what makes other outputs, and is a cause of its own
+
+
+def _refuted(case: Case) -> str:
+    seen = [fact.name for watch in CAUSE.watches for fact in case.changed(watch.pattern)]
+    follows = seen == ["run.new_tokens"] and any(map(case.changed, TEXT))
+    return "the lengths follow from other text" if follows else at_equal_contexts(case)
+
 
 CAUSE = Cause(
     key="output_length",
@@ -21,5 +37,5 @@ CAUSE = Cause(
     see="a run recorded request by request",
     experiments=("context", "repeat"),
     near=3,
-    refuted=at_equal_contexts,
+    refuted=_refuted,
 )  # fmt: skip

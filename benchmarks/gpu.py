@@ -141,7 +141,7 @@ class Bench:
         positions = starts[:, None] + torch.arange(width, device=self.device)
         size = (batch, width)
         tokens = torch.randint(self.target.config.vocab_size, size, device=self.device, generator=generator)
-        mask = causal_mask(starts, width, engine.cache.round_reach(context + width))
+        mask = causal_mask(positions, engine.cache.round_reach(context + width))
         return ForwardInputs(tokens, positions, starts, mask)
 
     def prompts(self, count: int, length: int) -> list[list[int]]:
@@ -374,7 +374,7 @@ def gap(bench: Bench, tokens: Sequence[int], first: int, second: int) -> float:
     starts = torch.zeros(1, dtype=torch.int64, device=bench.device)
     positions = torch.arange(size, device=bench.device)[None]
     row = torch.tensor([list(tokens)], device=bench.device)
-    inputs = ForwardInputs(row, positions, starts, causal_mask(starts, size, size))
+    inputs = ForwardInputs(row, positions, starts, causal_mask(positions, size))
     logits = bench.target.logits(bench.target(inputs, engine.cache.rows(0, 1)).hidden[0, -1]).float()
     return float((logits[first] - logits[second]).abs() / logits.std())
 

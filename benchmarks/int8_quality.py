@@ -32,9 +32,8 @@ def log_probabilities(llm: LLM, tokens: Sequence[int]) -> Tensor:
     like = llm.target.embed_tokens.weight
     cache = KVCache(config.num_layers, (1, config.num_kv_heads, size, config.head_dim), like).rows(0, 1)
     starts = torch.zeros(1, dtype=torch.int64)
-    inputs = ForwardInputs(
-        torch.tensor([list(tokens[:-1])]), torch.arange(size)[None], starts, causal_mask(starts, size, size)
-    )
+    places = torch.arange(size)[None]
+    inputs = ForwardInputs(torch.tensor([list(tokens[:-1])]), places, starts, causal_mask(places, size))
     return llm.target.logits(llm.target(inputs, cache).hidden[0]).float().log_softmax(-1)
 
 

@@ -45,8 +45,8 @@ def inputs_at(cache: KVCache, starts: list[int], width: int, seed: int) -> Forwa
     cache.lengths[: len(starts)] = starts
     first = cache.starts(0, len(starts))
     tokens = torch.randint(40, (len(starts), width), generator=generator)
-    mask = causal_mask(first, width, cache.reach(0, len(starts), width))
-    return ForwardInputs(tokens, first[:, None] + torch.arange(width), first, mask)
+    places = first[:, None] + torch.arange(width)
+    return ForwardInputs(tokens, places, first, causal_mask(places, cache.reach(0, len(starts), width)))
 
 
 def empty_cache(bench: Bench, rounded: bool) -> KVCache:
@@ -178,7 +178,7 @@ def test_rounding():
 
 
 def test_heads_folded_into_queries_attend_alike():
-    query, mask = torch.randn(2, 6, 3, 8), causal_mask(torch.tensor([4, 9]), 3, 12)
+    query, mask = torch.randn(2, 6, 3, 8), causal_mask(torch.tensor([[4, 5, 6], [9, 10, 11]]), 12)
     cache = torch.randn(2, 3, 15, 8), torch.randn(2, 3, 15, 8)
     keys = cache[0][:, :, :12], cache[1][:, :, :12]
     torch.testing.assert_close(attend_as_groups(query, keys, mask), attend(query, cache, mask))
@@ -205,11 +205,12 @@ def test_nothing_that_is_captured_touches_the_host(monkeypatch, name, flags):
     drafter = bench.drafter(name)
     step = bench.engine(drafter).step_forward
     tokens = torch.ones(2, 3, dtype=torch.int64, device="meta")
-    taps = torch.ones(2, 3, drafter._tap_width, device="meta")
+    taps = torch.ones(2, 3, drafter._no_pairs[1].shape[1], device="meta")
     starts, last, mask = tokens[:, 0], taps[:, :1, :32], torch.ones(2, 3, 256, dtype=torch.bool, device="meta")
 
     def everything():
-        step._forward(tokens, tokens, starts, mask)
+        step._forward(tokens, starts, columns=256)
+        step._forward(tokens, starts, tokens, mask, columns=256)
         drafter._forward(tokens, taps, starts, 256)
         return drafter._grow(last, starts, 3, 256)[0].shape
 

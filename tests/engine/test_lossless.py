@@ -100,8 +100,8 @@ def test_matches_a_loop_without_engine(bench):
         shape = (1, config.num_kv_heads, size, config.head_dim)
         caches = [(torch.zeros(shape), torch.zeros(shape)) for _ in range(config.num_layers)]
         starts = torch.zeros(1, dtype=torch.int64)
-        mask = causal_mask(starts, size, size)
-        inputs = ForwardInputs(torch.tensor([tokens]), torch.arange(size)[None], starts, mask)
+        places = torch.arange(size)[None]
+        inputs = ForwardInputs(torch.tensor([tokens]), places, starts, causal_mask(places, size))
         hidden = bench.target(inputs, caches).hidden
         tokens.append(int(bench.target.logits(hidden[:, -1]).argmax()))
     assert bench.plain([tokens[:5]], SamplingParams(max_tokens=20)) == [tokens[5:]]

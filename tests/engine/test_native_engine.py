@@ -47,13 +47,15 @@ def test_a_chain_in_one_call_is_the_chain_step_by_step(flags):
         drafter.begin(row, [])
     random = torch.Generator().manual_seed(2)
     tokens = torch.randint(0, 40, (3, 20), generator=random)
-    drafter.observe(0, tokens, torch.randn(3, 20, drafter._tap_width, generator=random).bfloat16(), sizes)
+    drafter.observe(0, tokens, torch.randn(3, 20, drafter._no_pairs[1].shape[1], generator=random).bfloat16(), sizes)
     with torch.inference_mode():
         hidden = drafter._extend(0, 3, sizes)[torch.arange(3), torch.tensor(sizes) - 1]
         starts, cache = drafter._cache.starts(0, 3), drafter._cache.rows(0, 3)[0]
-        drafts, scores = drafter.head.draft(hidden, starts, cache, 4)
-        assert drafts.tolist() == drafter._grow(hidden[:, None], starts, 4, 24)[0].tolist()
+        roots = torch.tensor([7, 8, 9])
+        drafts, scores = drafter.head.draft(roots, hidden, starts, cache, 4)
+        assert drafts[:, 0].tolist() == [7, 8, 9]
+        assert drafts[:, 1:].tolist() == drafter._grow(hidden[:, None], starts, 4, 24)[0].tolist()
         assert (scores.diff(dim=1) <= 0).all()
         assert len(set(drafts.flatten().tolist())) > 3
-        short, _ = drafter.head.draft(hidden, starts, cache, 4, floor=scores[:, 1].max().item() + 1e-6)
-        assert short.tolist() == drafts[:, :1].tolist()
+        short, _ = drafter.head.draft(roots, hidden, starts, cache, 4, floor=scores[:, 1].max().item() + 1e-6)
+        assert short.tolist() == drafts[:, :2].tolist()

@@ -84,7 +84,7 @@ class OneCycle:
             is_chain=tree.is_chain,
         )
         verdict = verify(self.logits.expand(rows, -1, -1), wide, [params] * rows, uniforms.gather(1, wide.depths))
-        return verdict.tokens, verdict.accepted + 1
+        return verdict.tokens, torch.tensor(list(map(len, verdict.committed)))
 
 
 def likely_prompt(bench: Bench, name: str, params: SamplingParams) -> list[int]:

@@ -24,7 +24,7 @@ class Run:
         """tokens [B, N] after what each row holds -> logits [B, N, V]; of row b only counts[b] tokens stay."""
         width = tokens.shape[1]
         positions = self.lengths[:, None] + torch.arange(width)
-        mask = causal_mask(self.lengths, width, self.columns)
+        mask = causal_mask(positions, self.columns)
         inputs = ForwardInputs(tokens, positions, self.lengths.clone(), mask)
         out = self.target(inputs, self.caches)
         self.lengths += width if counts is None else torch.tensor(counts)

@@ -17,7 +17,7 @@ BLOCK = Block(width=5, batch=3, context=20)
 def inputs():
     starts = torch.full((BLOCK.batch,), BLOCK.context)
     positions = starts[:, None] + torch.arange(BLOCK.width)
-    mask = causal_mask(starts, BLOCK.width, BLOCK.context + BLOCK.width)
+    mask = causal_mask(positions, BLOCK.context + BLOCK.width)
     return ForwardInputs(torch.zeros_like(positions), positions, starts, mask)
 
 

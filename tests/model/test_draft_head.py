@@ -59,7 +59,7 @@ class Pair:
         taps = self.rng.normal(size=(count, len(self.config.taps), size))
         tokens = self.rng.integers(0, self.config.vocab_size, count).tolist()
         features = self.head.fuse(torch.tensor(taps, dtype=torch.float32).flatten(1))[None]
-        mask = causal_mask(torch.tensor([start]), count, COLUMNS)
+        mask = causal_mask(torch.arange(start, start + count)[None], COLUMNS)
         hidden = self.block(tokens, features, start, list(range(start, start + count)), mask)
         for offset, (token, tap) in enumerate(zip(tokens, taps, strict=True)):
             feature = self.plain.fuse(list(tap))
@@ -93,7 +93,7 @@ def test_chain(pair):
     for step in range(4):
         token = int(pair.head.draft_to_target[pair.head.logits(hidden)[0, 0].argmax()])
         column = 8 + step
-        mask = causal_mask(torch.tensor([column]), 1, COLUMNS)
+        mask = causal_mask(torch.tensor([[column]]), COLUMNS)
         hidden = pair.block([token], pair.head.feedback(hidden), column, [column], mask)
         expected = pair.plain.node(token, pair.plain.feedback(expected), column, list(range(column)))
         pair.compare(hidden[0, 0], expected)

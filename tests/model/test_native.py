@@ -46,7 +46,7 @@ class Models:
         for width in widths:
             starts = torch.full((ROWS,), begun)
             positions = torch.arange(begun, begun + width).expand(ROWS, width)
-            mask = causal_mask(starts, width, begun + width)
+            mask = causal_mask(positions, begun + width)
             block = tokens[:, begun : begun + width]
             output = target(ForwardInputs(block, positions, starts, mask), caches[:4], self.config.default_taps)
             pairs = tokens[:, begun + 1 : begun + width + 1]

@@ -21,8 +21,8 @@ def test_packed_logits_are_the_plain_ones(family, tied, dtype, tolerance):
         shape = (1, config.num_kv_heads, width, config.head_dim)
         caches = [(torch.zeros(shape, dtype=dtype), torch.zeros(shape, dtype=dtype)) for _ in range(config.num_layers)]
         starts = torch.zeros(1, dtype=torch.int64)
-        mask = causal_mask(starts, width, width)
-        inputs = ForwardInputs(torch.arange(width)[None], torch.arange(width)[None], starts, mask)
+        places = torch.arange(width)[None]
+        inputs = ForwardInputs(places, places, starts, causal_mask(places, width))
         with torch.inference_mode():
             return target.logits(target(inputs, caches).hidden)
 

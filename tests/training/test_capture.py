@@ -37,7 +37,8 @@ def test_states_are_those_of_the_sample_alone(target):
         shape = (1, target.config.num_kv_heads, size, target.config.head_dim)
         cache = [(torch.zeros(shape), torch.zeros(shape)) for _ in range(2)]
         start = torch.zeros(1, dtype=torch.int64)
-        inputs = ForwardInputs(ids[None], torch.arange(size)[None], start, causal_mask(start, size, size))
+        places = torch.arange(size)[None]
+        inputs = ForwardInputs(ids[None], places, start, causal_mask(places, size))
         out = target(inputs, cache, (0, 1, 2))
         assert torch.equal(one.tokens, ids)
         torch.testing.assert_close(one.taps.float(), out.taps[0], rtol=1e-2, atol=1e-2)

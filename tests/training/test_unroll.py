@@ -36,14 +36,14 @@ def draft_sequentially(head: DraftHead, batch: Batch, row: int, pair: int) -> li
     cache = (torch.zeros(shape), torch.zeros(shape))
     start = torch.zeros(1, dtype=torch.int64)
     positions = torch.arange(pair + 1)[None]
-    mask = attention.causal_mask(start, pair + 1, pair + 1)
+    mask = attention.causal_mask(positions, pair + 1)
     block = ForwardInputs(batch.tokens[row : row + 1, 1 : pair + 2], positions, start, mask)
     hidden = head(block, head.fuse(batch.taps[row : row + 1, : pair + 1]), cache)[:, -1:]
     outputs = [hidden[0, 0]]
     for step in range(1, STEPS):
         at = start + pair + step
         token = batch.tokens[row : row + 1, pair + 1 + step][:, None]
-        inputs = ForwardInputs(token, at[:, None], at, attention.causal_mask(at, 1, pair + 1 + step))
+        inputs = ForwardInputs(token, at[:, None], at, attention.causal_mask(at[:, None], pair + 1 + step))
         hidden = head(inputs, head.feedback(hidden), cache)
         outputs.append(hidden[0, 0])
     return outputs

@@ -32,7 +32,7 @@ def own_text(target: Target, count: int) -> list[Sample]:
         shape = (count, config.num_kv_heads, width, config.head_dim)
         cache = (torch.empty(shape), torch.empty(shape))
         positions = torch.arange(width).expand(count, -1)
-        inputs = ForwardInputs(tokens, positions, starts, causal_mask(starts, width, width))
+        inputs = ForwardInputs(tokens, positions, starts, causal_mask(positions, width))
         hidden = target(inputs, [cache] * config.num_layers).hidden[:, -1]
         tokens = torch.cat((tokens, target.logits(hidden).argmax(-1, keepdim=True)), dim=1)
     mask = torch.arange(PROMPT + ANSWER) >= PROMPT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import exp
 
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ from wingbeat.engine.steps import Step
 from wingbeat.engine.tree import Tree
 from wingbeat.engine.verify import Verdict, verify
 from wingbeat.errors import CapacityError, PromptError
-from wingbeat.model.attention import block_mask, causal_mask
+from wingbeat.model.attention import block_mask
 from wingbeat.model.layers import ForwardInputs
 from wingbeat.model.native import NativeTarget
 from wingbeat.model.target import Target
@@ -130,9 +131,7 @@ class Engine:
         chunk = self.limits.prefill_chunk
         for begin in range(0, len(tokens) - 1, chunk):
             end = min(begin + chunk, len(tokens) - 1)
-            starts = self.cache.starts(row, row + 1)
-            positions = torch.arange(begin, end, device=tokens.device)[None]
-            inputs = ForwardInputs(tokens[None, begin:end], positions, starts, causal_mask(starts, end - begin, end))
+            inputs = ForwardInputs.in_a_row(tokens[None, begin:end], self.cache.starts(row, row + 1), end)
             taps = self.step_forward.prefill(inputs, self.cache.rows(row, row + 1))
             self.cache.lengths[row] = end
             self.drafter.observe(row, tokens[None, begin + 1 : end + 1], taps, [end - begin])
@@ -146,23 +145,21 @@ class Engine:
         """The target at every node, and what it accepts. Returns the taps [B, N, T] beside the verdict."""
         with self.observer.phase("verify"):
             length = self.cache.reach(0, len(batch.requests), tree.width)
-            mask = (
-                causal_mask(batch.starts, tree.width, length)
-                if tree.is_chain
-                else block_mask(batch.starts, tree.ancestors, length)
-            )
-            inputs = ForwardInputs(tree.tokens, batch.starts[:, None] + tree.depths, batch.starts, mask)
+            inputs = ForwardInputs.in_a_row(tree.tokens, batch.starts, length)
+            if not tree.is_chain:
+                mask = block_mask(batch.starts, tree.ancestors, length)
+                inputs = ForwardInputs(tree.tokens, batch.starts[:, None] + tree.depths, batch.starts, mask)
             logits, taps = self.step_forward(inputs)
         with self.observer.phase("accept"):
             params = [request.params for request in batch.requests]
             return verify(logits, tree, params, self._uniforms(batch, tree)), taps
 
-    def _uniforms(self, batch: Batch, tree: Tree) -> Tensor:
-        """Each node's uniform number [B, N]: that of the output token which is chosen there (0: none is drawn)."""
-        numbers = torch.zeros(len(batch.requests), tree.max_depth + 1)
+    def _uniforms(self, batch: Batch, tree: Tree) -> Tensor | None:
+        """Each node's uniform number [B, N]: that of the output token which is chosen there (None: none is drawn)."""
         drawing = [(row, request) for row, request in enumerate(batch.requests) if not request.params.is_greedy]
         if not drawing:
-            return numbers[:, :1].expand(-1, tree.width)
+            return None
+        numbers = torch.zeros(len(batch.requests), tree.max_depth + 1)
         for row, request in drawing:
             ahead = request.uniforms[request.num_output : request.num_output + tree.max_depth + 1]
             numbers[row, : len(ahead)] = ahead
@@ -170,14 +167,14 @@ class Engine:
 
     def _commit(self, batch: Batch, tree: Tree, verdict: Verdict, taps: Tensor) -> list[Request]:
         with self.observer.phase("commit"):
-            if not tree.is_chain:
+            if verdict.path is not None:
                 self.cache.compact(verdict.path)
-            counts = [count + 1 for count in verdict.accepted.tolist()]
+            counts = [len(tokens) for tokens in verdict.committed]
             self._observe_path(verdict, taps, counts)
             taken = []
-            for row, (request, tokens) in enumerate(zip(batch.requests, verdict.tokens.tolist(), strict=True)):
+            for row, (request, tokens) in enumerate(zip(batch.requests, verdict.committed, strict=True)):
                 self.cache.lengths[row] += counts[row]
-                taken.append(request.commit(tokens[: counts[row]]))
+                taken.append(request.commit(tokens))
             ended = [request for request in batch.requests if request.finish]
             for row in reversed(range(len(batch.requests))):
                 if batch.requests[row].finish:
@@ -187,8 +184,11 @@ class Engine:
 
     def _observe_path(self, verdict: Verdict, taps: Tensor, counts: Sequence[int]) -> None:
         """Shows the drafter the taps along each accepted path."""
-        path = verdict.path.clamp(min=0)[..., None].expand(-1, -1, taps.shape[-1])
-        self.drafter.observe(0, verdict.tokens, taps.gather(1, path), counts)
+        if verdict.path is None and self.step_forward.captures:
+            taps = taps.clone()  # the next forward writes over them
+        elif verdict.path is not None:
+            taps = taps.gather(1, verdict.path.clamp(min=0)[..., None].expand(-1, -1, taps.shape[-1]))
+        self.drafter.observe(0, verdict.tokens, taps, counts)
 
     def _release(self, row: int) -> None:
         last = self.scheduler.remove(row)
@@ -199,12 +199,12 @@ class Engine:
         facts = CycleFacts(
             batch=len(batch.requests),
             contexts=batch.contexts,
-            drafted=tuple(tree.valid.sum(1).sub(1).tolist()),
+            drafted=tuple(sum(valid) - 1 for valid in tree.valid.tolist()),
             accepted=tuple(count - 1 for count in counts),
             committed=tuple(taken),
             width=tree.width,
             path=self.step_forward.path,
-            expected=() if tree.chances is None else tuple(tree.chances.sum(1).tolist()),
+            expected=() if tree.scores is None else tuple(sum(map(exp, row)) for row in tree.scores.tolist()),
             reason=batch.budget.reason,
             captured=Runner.captures_so_far > batch.captures,
         )

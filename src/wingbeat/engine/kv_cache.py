@@ -30,11 +30,13 @@ class KVCache:
         self._columns = -(-columns // 64) * 64 if rounded else columns  # attention kernels want an aligned mask
         self._rounded = rounded
         self._all = like.new_zeros(layers, 2, rows, heads, self._columns, size)
-        self._layers: list[KV] = [(keys, values) for keys, values in self._all]
+        self._views: dict[tuple[int, int], list[KV]] = {}
 
     def rows(self, first: int, last: int) -> list[KV]:
         """Views of rows first .. last-1, one pair a layer."""
-        return [(keys[first:last], values[first:last]) for keys, values in self._layers]
+        if (first, last) not in self._views:
+            self._views[first, last] = [(keys[first:last], values[first:last]) for keys, values in self._all]
+        return self._views[first, last]
 
     def starts(self, first: int, last: int) -> Tensor:
         """lengths of rows first .. last-1, [B] int64."""

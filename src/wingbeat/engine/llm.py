@@ -22,7 +22,6 @@ from wingbeat.engine.request import Completion, Request, SamplingParams
 from wingbeat.engine.settings import AUTO_STEPS, DraftSettings, Limits
 from wingbeat.engine.tokenizer import Prompt, Tokenizer
 from wingbeat.errors import UnsupportedError, UsageError
-from wingbeat.model.attention import causal_mask
 from wingbeat.model.draft_head import DraftHead
 from wingbeat.model.layers import ForwardInputs, pack, to_int8
 from wingbeat.model.native import NativeHead, NativeTarget, to_native
@@ -191,9 +190,7 @@ class LLM:
         config, size = self.target.config, len(tokens)
         cache = KVCache(config.num_layers, (1, config.num_kv_heads, size, config.head_dim), like).rows(0, 1)
         starts = torch.zeros(1, dtype=torch.int64, device=like.device)
-        mask = causal_mask(starts, size, size)
-        positions = torch.arange(size, device=like.device)[None]
-        inputs = ForwardInputs(torch.tensor([list(tokens)], device=like.device), positions, starts, mask)
+        inputs = ForwardInputs.in_a_row(torch.tensor([list(tokens)], device=like.device), starts, size)
         return self.target.logits(self.target(inputs, cache).hidden[0, -1]).float()
 
     def _request(self, prompt: Prompt, params: SamplingParams, raw: bool) -> Request:

@@ -56,12 +56,20 @@ class Step:
         width = inputs.tokens.shape[1]
         self._extended = width > 1 and self._extend is not None
         if self._extended:
-            return self._forward(inputs.tokens, inputs.positions, inputs.starts, inputs.mask)
-        logits, taps = self._run(self._forward, (inputs.tokens, inputs.positions, inputs.starts, inputs.mask))
-        return logits[:, :width], taps[:, :width]
+            return self._forward(*_tensors(inputs), columns=inputs.length)
+        logits, taps = self._run(self._forward, _tensors(inputs), columns=inputs.length)
+        return (logits[:, :width], taps[:, :width]) if self.captures else (logits, taps)
 
-    def _forward(self, tokens: Tensor, positions: Tensor, starts: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    def _forward(self, tokens: Tensor, starts: Tensor, *given: Tensor, columns: int) -> tuple[Tensor, Tensor]:
         target = self._extend if self._extended and self._extend else self.target
-        inputs = ForwardInputs(tokens, positions, starts, mask)
+        positions, mask = given or (None, None)
+        inputs = ForwardInputs(tokens, positions, starts, mask, columns)
         output = target(inputs, self.cache.rows(0, len(tokens)), self.taps)
         return target.logits(output.hidden), output.taps
+
+
+def _tensors(inputs: ForwardInputs) -> tuple[Tensor, ...]:
+    """What a captured forward is given; the rest follows from it."""
+    if inputs.mask is None or inputs.positions is None:
+        return inputs.tokens, inputs.starts
+    return inputs.tokens, inputs.starts, inputs.positions, inputs.mask

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -17,7 +18,7 @@ from torch import Tensor
 class Tree:
     """tokens, parents (-1 for the root), depths: [B, N] int64. ancestors [B, N, N] bool, each node its own too.
     valid [B, N] bool: False for padding. max_depth bounds depths. is_chain: accepted nodes are 0, 1, 2, ...
-    chances [B, N-1]: how probable the drafter holds each drafted node, with all above it (None: it does not say)."""
+    scores [B, N-1]: log of how probable the drafter holds each drafted node, with all above it (None: unknown)."""
 
     tokens: Tensor
     parents: Tensor
@@ -26,7 +27,7 @@ class Tree:
     valid: Tensor
     max_depth: int
     is_chain: bool
-    chances: Tensor | None = None
+    scores: Tensor | None = None
 
     @property
     def width(self) -> int:
@@ -35,31 +36,20 @@ class Tree:
     @classmethod
     def root_only(cls, roots: Tensor) -> Tree:
         """roots [B]: nothing is drafted."""
-        return cls.chain(roots, roots.new_zeros(len(roots), 0))
+        return cls.chain(roots[:, None])
 
     @classmethod
-    def chain(
-        cls, roots: Tensor, drafts: Tensor, valid: Tensor | None = None, chances: Tensor | None = None
-    ) -> Tree:
-        """roots [B], drafts [B, K], which of them are real, valid [B, K] (default: all), and their chances [B, K]."""
-        batch, width = drafts.shape[0], drafts.shape[1] + 1
-        nodes = torch.arange(width, device=roots.device)
-        valid = torch.ones_like(drafts, dtype=torch.bool) if valid is None else valid
-        return cls(
-            tokens=torch.cat((roots[:, None], drafts), dim=1),
-            parents=(nodes - 1).expand(batch, width),
-            depths=nodes.expand(batch, width),
-            ancestors=(nodes[:, None] >= nodes).expand(batch, width, width),
-            valid=torch.cat((torch.ones_like(roots[:, None], dtype=torch.bool), valid), dim=1),
-            max_depth=width - 1,
-            is_chain=True,
-            chances=chances,
-        )
+    def chain(cls, tokens: Tensor, valid: Tensor | None = None, scores: Tensor | None = None) -> Tree:
+        """tokens [B, N] from the root on; which drafts are real: valid [B, N-1] or [B, 1] (default: all)."""
+        batch, width = tokens.shape
+        parents, depths, ancestors, all_valid = _chain(batch, width, tokens.device)
+        valid = all_valid if valid is None else torch.cat((all_valid[:, :1], valid.expand(batch, width - 1)), dim=1)
+        return cls(tokens, parents, depths, ancestors, valid, width - 1, is_chain=True, scores=scores)
 
     @classmethod
     def grow(cls, roots: Tensor, drafts: Tensor, parents: Tensor, max_depth: int, valid: Tensor | None = None) -> Tree:
         """roots [B]; drafts [B, K] with parents [B, K] given as node numbers (0: the root, i + 1: draft i)."""
-        chain = cls.chain(roots, drafts, valid)
+        chain = cls.chain(torch.cat((roots[:, None], drafts), dim=1), valid)
         parents = torch.cat((torch.full_like(roots[:, None], -1), parents), dim=1)
         above = parents.clamp(min=0)
         own = torch.eye(parents.shape[1], dtype=torch.bool, device=roots.device).expand_as(chain.ancestors)
@@ -81,3 +71,13 @@ class Tree:
             parents[row, : len(above)] = parents.new_tensor(above)
             valid[row, : len(tokens)] = True
         return cls.grow(roots, drafts, parents, width, valid)
+
+
+@lru_cache(maxsize=256)
+def _chain(batch: int, width: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Parents, depths, ancestors and validity of a chain, as in `Tree`; nobody writes to them."""
+    with torch.inference_mode(False):  # so that they serve in any mode
+        nodes = torch.arange(width, device=device)
+        ancestors = (nodes[:, None] >= nodes).expand(batch, width, width)
+        valid = torch.ones(batch, width, dtype=torch.bool, device=device)
+        return (nodes - 1).expand(batch, width), nodes.expand(batch, width), ancestors, valid

@@ -23,16 +23,16 @@ from wingbeat.engine.tree import Tree
 
 @dataclass(frozen=True)
 class Verdict:
-    """path [B, D+1] int64: nodes of the accepted path from the root on, -1 after its end.
-    accepted [B] int64: drafted nodes on it. tokens [B, D+1] int64: what to commit; accepted + 1 of them count."""
+    """path [B, D+1] int64: nodes of the accepted path from the root on, -1 after its end (None: 0, 1, 2, ...).
+    tokens [B, D+1] int64 begins with what to commit; committed: just that, the accepted tokens and one more a row."""
 
-    path: Tensor
-    accepted: Tensor
+    path: Tensor | None
     tokens: Tensor
+    committed: list[list[int]]
 
 
-def verify(logits: Tensor, tree: Tree, params: Sequence[SamplingParams], uniforms: Tensor) -> Verdict:
-    """logits [B, N, V] of the target at the tree's nodes; params one a row; uniforms [B, N] in [0, 1)."""
+def verify(logits: Tensor, tree: Tree, params: Sequence[SamplingParams], uniforms: Tensor | None) -> Verdict:
+    """logits [B, N, V] of the target at the tree's nodes; params one a row; uniforms [B, N] in [0, 1), if any draws."""
     chosen = choose(logits, params, uniforms)
     if tree.is_chain:
         return _along_chain(chosen, tree)
@@ -41,14 +41,20 @@ def verify(logits: Tensor, tree: Tree, params: Sequence[SamplingParams], uniform
     accepted_nodes = ~(tree.ancestors & ~matches[:, None]).any(-1)
     accepted, last = tree.depths.where(accepted_nodes, -1).max(-1)
     path = _path_to(tree, last)
-    return Verdict(path, accepted, chosen.gather(1, path.clamp(min=0)))
+    tokens = chosen.gather(1, path.clamp(min=0))
+    rows = zip(tokens.tolist(), accepted.tolist(), strict=True)
+    return Verdict(path, tokens, [row[: count + 1] for row, count in rows])
 
 
 def _along_chain(chosen: Tensor, tree: Tree) -> Verdict:
-    """The same for a chain, whose nodes are their own path."""
-    matches = tree.valid[:, 1:] & (tree.tokens[:, 1:] == chosen[:, :-1])
-    accepted = matches.cumprod(1).sum(1)
-    return Verdict(tree.depths.where(tree.depths <= accepted[:, None], -1), accepted, chosen)
+    """The same for a chain."""
+    committed = []
+    for own, drafted, valid in zip(chosen.tolist(), tree.tokens.tolist(), tree.valid.tolist(), strict=True):
+        count = 1
+        while count < tree.width and valid[count] and drafted[count] == own[count - 1]:
+            count += 1
+        committed.append(own[:count])
+    return Verdict(None, chosen, committed)
 
 
 def _path_to(tree: Tree, last: Tensor) -> Tensor:

@@ -182,7 +182,7 @@ def _forward(llm: LLM, step: Step, width: int, context: int) -> Call:
     positions = starts[:, None] + torch.arange(width, device=device)
     tokens = torch.randint(llm.target.config.vocab_size, (1, width), device=device)
     reach = llm.engine.cache.round_reach(context + width)
-    inputs = ForwardInputs(tokens, positions, starts, causal_mask(starts, width, reach))
+    inputs = ForwardInputs(tokens, positions, starts, causal_mask(positions, reach))
     return lambda: step(inputs)
 
 

@@ -66,8 +66,6 @@ def block_mask(starts: Tensor, block: Tensor, length: int) -> Tensor:
     return is_prefix[:, None] | (is_block[:, None] & within)
 
 
-def causal_mask(starts: Tensor, width: int, length: int) -> Tensor:
-    """The mask of `width` tokens in a row after starts[b] columns: [B, width, length] bool."""
-    columns = torch.arange(length, device=starts.device)
-    last = starts[:, None] + torch.arange(width, device=starts.device)
-    return columns <= last[..., None]
+def causal_mask(columns: Tensor, length: int) -> Tensor:
+    """The mask of tokens in a row that stand in `columns` [B, N], of `length`: [B, N, length] bool."""
+    return torch.arange(length, device=columns.device) <= columns[..., None]

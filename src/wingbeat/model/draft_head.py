@@ -76,7 +76,7 @@ class DraftHead(nn.Module):
     def forward(self, inputs: ForwardInputs, features: Tensor, cache: KV) -> Tensor:
         """One block of pairs: inputs.tokens [B, N] with features [B, N, H] -> hidden [B, N, H], before the norm."""
         embedded = self.embed_tokens(inputs.tokens)
-        rotation = self.rotary(inputs.positions, embedded.dtype)
+        rotation = self.rotary(inputs.turns, embedded.dtype)
         x, residual = self.join(embedded, features)
         hidden = residual + self.self_attn(x, inputs, rotation, cache)
         return hidden + self.mlp(self.post_attention_layernorm(hidden))

@@ -21,13 +21,40 @@ class ForwardInputs:
     """One block of new tokens for B rows.
 
     tokens [B, N] int64; positions [B, N] int64, for the rotary embedding; starts [B] int64, the cache column
-    where a row's block is written; mask [B, N, L] bool, the columns each token may see (its own included).
+    where a row's block is written; mask [B, N, L] bool, the columns each token may see (its own included). Without
+    mask and positions, tokens stand in a row from `starts` on and see all before them, and `columns` is L.
     """
 
     tokens: Tensor
-    positions: Tensor
+    positions: Tensor | None
     starts: Tensor
-    mask: Tensor
+    mask: Tensor | None
+    columns: int = 0
+
+    @classmethod
+    def in_a_row(cls, tokens: Tensor, starts: Tensor, columns: int) -> ForwardInputs:
+        """Tokens that follow one another: a prompt, a decode, a chain."""
+        return cls(tokens, None, starts, None, columns)
+
+    @property
+    def length(self) -> int:
+        """L."""
+        return self.columns if self.mask is None else self.mask.shape[-1]
+
+    def contiguous(self) -> ForwardInputs:
+        """The same, with every tensor in one piece."""
+        positions, mask = (it if it is None else it.contiguous() for it in (self.positions, self.mask))
+        return ForwardInputs(self.tokens.contiguous(), positions, self.starts.contiguous(), mask, self.columns)
+
+    @cached_property
+    def turns(self) -> Tensor:
+        """The positions [B, N], whether given or not."""
+        return self.places[1] if self.positions is None else self.positions
+
+    @cached_property
+    def visible(self) -> Tensor:
+        """The mask [B, N, L], whether given or not."""
+        return attention.causal_mask(self.places[1], self.length) if self.mask is None else self.mask
 
     @cached_property
     def places(self) -> tuple[Tensor, Tensor]:
@@ -156,7 +183,7 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, inputs: ForwardInputs, rotation: tuple[Tensor, Tensor], cache: KV) -> Tensor:
         query, key, value = self.project(x, rotation)
         attention.write(cache, inputs.places, key, value)
-        return self.o_proj(attention.attend(query, cache, inputs.mask))
+        return self.o_proj(attention.attend(query, cache, inputs.visible))
 
 
 class MLP(nn.Module):

@@ -77,7 +77,7 @@ class Target(nn.Module):
         taps: layers whose input is handed out (entry ids, 0..num_layers; num_layers is the last layer's output).
         """
         x = self.embed_tokens(inputs.tokens)
-        rotation = self.rotary(inputs.positions, x.dtype)
+        rotation = self.rotary(inputs.turns, x.dtype)
         entering = {}
         for index, (layer, cache) in enumerate(zip(self.layers, caches, strict=True)):
             if index in taps:

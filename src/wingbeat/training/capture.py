@@ -65,7 +65,7 @@ def run_target(target: Target, samples: Sequence[Sample], taps: Sequence[int]) -
         tokens[row, : len(sample.tokens)] = sample.tokens
     starts = torch.zeros(rows, dtype=torch.int64, device=device)
     positions = torch.arange(width, device=device).expand(rows, -1)
-    inputs = ForwardInputs(tokens.to(device), positions, starts, attention.causal_mask(starts, width, width))
+    inputs = ForwardInputs(tokens.to(device), positions, starts, attention.causal_mask(positions, width))
     shape = (rows, config.num_kv_heads, width, config.head_dim)
     keys, values = torch.empty(2, *shape, dtype=target.dtype, device=device)
     out = target(inputs, [(keys, values)] * config.num_layers, taps)  # no layer needs another's cache

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from wingbeat.engine.drafters.rows import Rows
 from wingbeat.engine.graphs import Runner
@@ -22,7 +23,7 @@ from wingbeat.engine.kv_cache import KVCache
 from wingbeat.engine.observe import Observer, Unobserved
 from wingbeat.engine.settings import Budget, DraftSettings, Limits
 from wingbeat.engine.tree import Tree
-from wingbeat.model.attention import block_mask, causal_mask
+from wingbeat.model.attention import block_mask
 from wingbeat.model.draft_head import DraftHead
 from wingbeat.model.layers import ForwardInputs
 from wingbeat.model.native import NativeHead
@@ -42,8 +43,7 @@ class _Pending:
 
     def take(self, count: int) -> tuple[Tensor, Tensor]:
         """Removes and returns the first `count` pairs."""
-        tokens = torch.cat([tokens for tokens, _ in self.blocks])
-        taps = torch.cat([taps for _, taps in self.blocks])
+        tokens, taps = self.blocks[0] if len(self.blocks) == 1 else map(torch.cat, zip(*self.blocks, strict=True))
         self.blocks = [(tokens[count:], taps[count:])] if count < len(tokens) else []
         return tokens[:count], taps[:count]
 
@@ -84,12 +84,14 @@ class Eagle3Drafter:
         self.num_nodes = settings.num_nodes
         self.heeds_floor = settings.topk == 1 and isinstance(head, NativeHead)
         self.head, self.steps, self.topk = head, settings.steps, settings.topk
-        self._tap_width = len(config.taps) * config.target_hidden_size
+        like = head.embed_tokens.weight
+        tap_width = len(config.taps) * config.target_hidden_size
+        self._no_pairs = like.new_empty(0, dtype=torch.int64), like.new_empty(0, tap_width)
         self._chunk = limits.prefill_chunk
         self._run = Runner.of(head.device, limits.max_batch, limits.eager)
         columns = context + max(LONG_EXTEND, settings.steps * settings.topk)
         shape = (limits.max_batch, config.num_kv_heads, columns, config.head_dim)
-        self._cache = KVCache(1, shape, head.embed_tokens.weight, self._run.captures)
+        self._cache = KVCache(1, shape, like, self._run.captures)
         self._pending: Rows[_Pending] = Rows()
 
     @property
@@ -114,23 +116,23 @@ class Eagle3Drafter:
         for row in range(batch):
             self._catch_up(row)
         counts = [self._pending[row].count for row in range(batch)]
-        known = torch.tensor([bool(count or self._cache.lengths[row]) for row, count in enumerate(counts)])
-        if not known.any():  # prompts of one token: the target has shown nothing yet
+        known = [bool(count or self._cache.lengths[row]) for row, count in enumerate(counts)]
+        if not any(known):  # prompts of one token: the target has shown nothing yet
             return Tree.root_only(roots)
+        valid = None if all(known) else torch.tensor(known, device=roots.device)[:, None]
         with self.observer.phase("extend"):
             hidden = self._extend(0, batch, counts)
-        ends = torch.tensor(counts, device=roots.device).clamp(min=1) - 1
-        last = hidden[torch.arange(batch, device=roots.device), ends]
+        ends = [max(count, 1) - 1 for count in counts]
+        last = hidden[:, ends[0]] if batch == 1 else torch.stack([hidden[row, end] for row, end in enumerate(ends)])
         if self.heeds_floor and isinstance(self.head, NativeHead):
             starts, cache = self._cache.starts(0, batch), self._cache.rows(0, batch)[0]
-            tokens, scores = self.head.draft(last, starts, cache, budget.steps, budget.floor)
-            return Tree.chain(roots, tokens, known[:, None].expand_as(tokens), scores.exp())
+            tokens, scores = self.head.draft(roots, last, starts, cache, budget.steps, budget.floor)
+            return Tree.chain(tokens, valid, scores)
         length = self._cache.reach(0, batch, budget.steps * self.topk)
-        inputs = last[:, None], self._cache.starts(0, batch)
+        inputs = last[:, None].clone(), self._cache.starts(0, batch)  # captures write over the outputs of others
         tokens, parents = self._run(self._grow, inputs, steps=budget.steps, length=length)
-        valid = known.to(roots.device)[:, None].expand_as(tokens)
         if self.topk == 1:
-            return Tree.chain(roots, tokens, valid)
+            return Tree.chain(torch.cat((roots[:, None], tokens), dim=1), valid)
         return Tree.grow(roots, tokens, parents, budget.steps, valid)
 
     def _catch_up(self, row: int) -> None:
@@ -142,11 +144,14 @@ class Eagle3Drafter:
     def _extend(self, first: int, last: int, counts: Sequence[int]) -> Tensor:
         """Runs rows first .. last-1 over their next counts[r] pairs; returns hidden states [R, W, H]."""
         width = max(counts)
-        tokens = torch.zeros(last - first, width, dtype=torch.int64, device=self.head.device)
-        taps = tokens.new_zeros(last - first, width, self._tap_width, dtype=self.head.dtype)
-        for offset, count in enumerate(counts):
-            if count:
-                tokens[offset, :count], taps[offset, :count] = self._pending[first + offset].take(count)
+        pairs = [
+            self._pending[first + offset].take(count) if count else self._no_pairs
+            for offset, count in enumerate(counts)
+        ]
+        if len(pairs) == 1:
+            tokens, taps = (block[None] for block in pairs[0])
+        else:
+            tokens, taps = (pad_sequence(list(blocks), batch_first=True) for blocks in zip(*pairs, strict=True))
         starts = self._cache.starts(first, last)
         length = self._cache.reach(first, last, width)
         if first == 0 and width <= LONG_EXTEND:
@@ -159,10 +164,8 @@ class Eagle3Drafter:
 
     def _forward(self, tokens: Tensor, taps: Tensor, starts: Tensor, length: int, first: int = 0) -> tuple[Tensor]:
         """The head over pairs (tokens [R, W], taps [R, W, T]) from columns starts [R] on: hidden states [R, W, H]."""
-        rows, width = tokens.shape
-        positions = starts[:, None] + torch.arange(width, device=tokens.device)
-        inputs = ForwardInputs(tokens, positions, starts, causal_mask(starts, width, length))
-        return (self.head(inputs, self.head.fuse(taps), self._cache.rows(first, first + rows)[0]),)
+        inputs = ForwardInputs.in_a_row(tokens, starts, length)
+        return (self.head(inputs, self.head.fuse(taps), self._cache.rows(first, first + len(tokens))[0]),)
 
     def _grow(self, hidden: Tensor, starts: Tensor, steps: int, length: int) -> tuple[Tensor, Tensor]:
         """Drafts below each row's last pair, hidden [B, 1, H]: tokens and parents [B, K] for `Tree.grow`."""

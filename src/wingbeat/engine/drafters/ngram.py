@@ -60,11 +60,10 @@ class NgramDrafter:
     def propose(self, roots: Tensor, budget: Budget) -> Tree:
         found = [self._rows[row].lookup(budget.steps) for row in range(len(roots))]
         width = max(map(len, found))
-        padded = [list(tokens) + [0] * (width - len(tokens)) for tokens in found]
-        lengths = torch.tensor([len(tokens) for tokens in found])
-        drafts = torch.tensor(padded, dtype=torch.int64).reshape(len(found), width)
-        valid = torch.arange(width) < lengths[:, None]
-        return Tree.chain(roots, drafts.to(roots.device), valid.to(roots.device))
+        drafts = torch.tensor([[*tokens, *[0] * (width - len(tokens))] for tokens in found], dtype=torch.int64)
+        valid = torch.tensor([[place < len(tokens) for place in range(width)] for tokens in found], dtype=torch.bool)
+        tokens = torch.cat((roots[:, None], drafts.reshape(len(found), width).to(roots.device)), dim=1)
+        return Tree.chain(tokens, valid.reshape(len(found), width).to(roots.device))
 
     def forget(self, row: int, last: int) -> None:
         self._rows.forget(row, last)

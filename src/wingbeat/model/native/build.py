@@ -42,7 +42,7 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
     library.pack.argtypes = [pointer, pointer, size, size]
     library.project.argtypes = [linear, pointer, size, pointer, size]
     library.forward.argtypes = [model, block, pointer, pointer, pointer, pointer]
-    library.draft.argtypes = [model, linear, pointer, size, block, *[pointer] * 8, size, ctypes.c_double, pointer]
+    library.draft.argtypes = [model, linear, pointer, size, block, *[pointer] * 6, size, ctypes.c_double, pointer]
     library.draft.restype = size
     library.scratch_bytes.argtypes, library.scratch_bytes.restype = [model, size, size], size
     return library

@@ -26,6 +26,8 @@ typedef uint16_t halves __attribute__((vector_size(32), aligned(2)));
 
 #define MAX_HEAD_DIM 256
 #define QUERIES 24 /* that attention takes at once */
+#define CHUNK 128 /* columns that attention takes at once, a multiple of 16 */
+#define SLOTS 4 /* for each thread, of parts of attention */
 #define GROUP 32 /* inputs that share a scale in int8 */
 
 typedef struct { const void *weight; const float *bias; int64_t rows, cols, is_int8; } Linear;
@@ -48,7 +50,7 @@ typedef struct {
 
 typedef struct {
     int64_t rows, width, length; /* B, N, L */
-    const int64_t *tokens, *positions, *starts; /* [M], [M], [B] */
+    const int64_t *tokens, *positions, *starts; /* [M], [M], [B]; positions and mask are null for tokens in a row */
     const uint8_t *mask; /* [M][L]: the columns a token sees */
     const float *cos, *sin; /* [positions][D / 2] */
     bf16 *const *keys, *const *values; /* a layer each: [B][K][columns][D] */
@@ -57,10 +59,11 @@ typedef struct {
     int64_t num_taps;
 } Block;
 
+static int64_t chunks_of(int64_t length) { return (length + CHUNK - 1) / CHUNK; }
+
 typedef struct {
     bf16 *joined, *query, *attended, *active;
-    float *qkv, *scores;
-    int32_t *columns;
+    float *qkv, *parts; /* parts: of attention, [slots][chunks][QUERIES][D + 16] */
     Group *rounded;
 } Scratch;
 
@@ -322,11 +325,12 @@ static void place(const Model *model, const Layer *layer, const Block *b, int64_
     for (int64_t unit = first; unit < last; unit++) {
         int64_t token = unit / all, head = unit % all, row = token / b->width;
         float *from = s->qkv + unit * D;
-        const float *cos = b->cos + b->positions[token] * (D / 2), *sin = b->sin + b->positions[token] * (D / 2);
+        int64_t column = b->starts[row] + token % b->width, position = b->positions ? b->positions[token] : column;
+        const float *cos = b->cos + position * (D / 2), *sin = b->sin + position * (D / 2);
         bf16 *to = s->query + (token * A + head) * D;
         if (head < A) rotate(from, layer->q_norm, cos, sin, D, model->eps);
         else {
-            int64_t shared = (head - A) % K, column = b->starts[row] + token % b->width;
+            int64_t shared = (head - A) % K;
             bf16 *cache = head < A + K ? b->keys[index] : b->values[index];
             if (head < A + K) rotate(from, layer->k_norm, cos, sin, D, model->eps);
             to = cache + row * b->row_stride + shared * b->head_stride + column * D;
@@ -359,7 +363,10 @@ static void pack_keys(const bf16 *keys, const int32_t *columns, int64_t count, i
         pairs rows[16];
         int64_t size = D / 2 - begin < 16 ? D / 2 - begin : 16;
         memset(rows, 0, sizeof rows);
-        for (int64_t i = 0; i < count; i++) memcpy(&rows[i], keys + columns[i] * D + 2 * begin, 4 * size);
+        for (int64_t i = 0; i < count; i++) { /* copies of constant size; sizes are 8 or 16 */
+            if (size == 16) memcpy(&rows[i], keys + columns[i] * D + 2 * begin, 64);
+            else memcpy(&rows[i], keys + columns[i] * D + 2 * begin, 32);
+        }
         transpose(rows);
         memcpy(to + begin, rows, 64 * size);
     }
@@ -372,7 +379,7 @@ static void score(const bf16 *queries, int64_t width, const bf16 *keys, const in
     float buffer[8][64] __attribute__((aligned(64))), scale = 1.0f / sqrtf((float)D);
     for (int64_t begin = 0; begin < count; begin += 64) {
         int64_t size = count - begin < 64 ? count - begin : 64, blocks = (size + 15) / 16, done;
-        Linear block_keys = {(const bf16 *)packed, 0, 16 * blocks, D};
+        Linear block_keys = {packed, 0, 16 * blocks, D, 0};
         for (int64_t block = 0; block < blocks; block++)
             pack_keys(keys, columns + begin + 16 * block, size - 16 * block < 16 ? size - 16 * block : 16, D,
                       packed + block * (D / 2));
@@ -387,99 +394,172 @@ static void score(const bf16 *queries, int64_t width, const bf16 *keys, const in
     }
 }
 
-/* Scores into the exponentials of the softmax; returns their sum. */
-static float exponentials(float *scores, int64_t count) {
-    float most = -INFINITY, total = 0;
-#pragma omp simd reduction(max : most)
-    for (int64_t i = 0; i < count; i++) most = scores[i] > most ? scores[i] : most;
+/* Scores into the exponentials of the softmax, less the largest of them; returns their sum. */
+static float exponentials(float *scores, int64_t count, float *most) {
+    float largest = -INFINITY, total = 0;
+#pragma omp simd reduction(max : largest)
+    for (int64_t i = 0; i < count; i++) largest = scores[i] > largest ? scores[i] : largest;
 #pragma omp simd reduction(+ : total)
-    for (int64_t i = 0; i < count; i++) total += scores[i] = exponential(scores[i] - most);
+    for (int64_t i = 0; i < count; i++) total += scores[i] = exponential(scores[i] - largest);
+    *most = largest;
     return total;
 }
 
-/* mixed[query][D] += weights[query * stride + i] * the value of columns[i], in their order; `width` is constant. */
+/* mixed[query][part ..] += weights[query * stride + i] * the value of columns[i], in their order, for 16 * `parts`
+ * numbers of each value; `parts` and `width` are constant. */
 static inline __attribute__((always_inline)) void mix_some(
     const float *weights, int64_t stride, const bf16 *values, const int32_t *columns, int64_t count, int64_t D,
-    float *mixed, const int width) {
-    for (int64_t part = 0; part < D; part += 16) {
-        lanes acc[8];
-        for (int n = 0; n < width; n++) memcpy(&acc[n], mixed + n * D + part, 64);
-        for (int64_t i = 0; i < count; i++) {
+    float *mixed, int64_t size, const int parts, const int width) {
+    lanes acc[4][8];
+    for (int p = 0; p < parts; p++)
+        for (int n = 0; n < width; n++) memcpy(&acc[p][n], mixed + n * size + 16 * p, 64);
+    for (int64_t i = 0; i < count; i++) {
+#pragma GCC unroll 4
+        for (int p = 0; p < parts; p++) {
             halves half;
-            memcpy(&half, values + columns[i] * D + part, 32);
+            memcpy(&half, values + columns[i] * D + 16 * p, 32);
             lanes value = (lanes)(__builtin_convertvector(half, pairs) << 16);
 #pragma GCC unroll 8
-            for (int n = 0; n < width; n++) acc[n] += value * weights[n * stride + i];
+            for (int n = 0; n < width; n++) acc[p][n] += value * weights[n * stride + i];
         }
-        for (int n = 0; n < width; n++) memcpy(mixed + n * D + part, &acc[n], 64);
     }
+    for (int p = 0; p < parts; p++)
+        for (int n = 0; n < width; n++) memcpy(mixed + n * size + 16 * p, &acc[p][n], 64);
+}
+
+static inline __attribute__((always_inline)) void mix_parts(
+    const float *weights, int64_t stride, const bf16 *values, const int32_t *columns, int64_t count, int64_t D,
+    float *mixed, int64_t size, const int parts, const int width) {
+    int64_t at = 0;
+    for (; at + 16 * parts <= D; at += 16 * parts)
+        mix_some(weights, stride, values + at, columns, count, D, mixed + at, size, parts, width);
+    for (; at < D; at += 16) mix_some(weights, stride, values + at, columns, count, D, mixed + at, size, 1, width);
 }
 
 static void mix(const float *weights, int64_t stride, int64_t width, const bf16 *values, const int32_t *columns,
-                int64_t count, int64_t D, float *mixed) {
-    for (; width >= 8; width -= 8, weights += 8 * stride, mixed += 8 * D)
-        mix_some(weights, stride, values, columns, count, D, mixed, 8);
-    for (; width >= 3; width -= 3, weights += 3 * stride, mixed += 3 * D)
-        mix_some(weights, stride, values, columns, count, D, mixed, 3);
-    for (; width >= 1; width -= 1, weights += stride, mixed += D)
-        mix_some(weights, stride, values, columns, count, D, mixed, 1);
+                int64_t count, int64_t D, float *mixed, int64_t size) {
+    for (; width >= 8; width -= 8, weights += 8 * stride, mixed += 8 * size)
+        mix_parts(weights, stride, values, columns, count, D, mixed, size, 2, 8);
+    for (; width >= 3; width -= 3, weights += 3 * stride, mixed += 3 * size)
+        mix_parts(weights, stride, values, columns, count, D, mixed, size, 4, 3);
+    for (; width >= 1; width -= 1, weights += stride, mixed += size)
+        mix_parts(weights, stride, values, columns, count, D, mixed, size, 4, 1);
 }
 
-/* Up to QUERIES queries of one key/value head, from query `first` on (a query is a token's head), in the row's order.
- * The columns that all their tokens see, from the cache's begin on, are shared work; the others are each token's own. */
-static void attend_some(const Model *model, const Block *b, int64_t index, Scratch *s, int64_t row, int64_t shared,
-                        int64_t first, int64_t width) {
-    const int64_t D = model->head_dim, A = model->heads, group = A / model->kv_heads, L = b->length, stride = L + 64;
-    const int64_t offset = row * b->row_stride + shared * b->head_stride;
+/* How many columns, from the cache's begin on, a token of a row sees without a gap. */
+static int64_t without_gap(const Block *b, int64_t row, int64_t token) {
+    if (!b->mask) return b->starts[row] + token + 1;
+    const uint8_t *mask = b->mask + (row * b->width + token) * b->length, *hidden = memchr(mask, 0, b->length);
+    return hidden ? hidden - mask : b->length;
+}
+
+/* The columns from `from` on that a token of a row sees, without the first `skip` of them: up to `most`. Returns how
+ * many. */
+static int64_t seen(const Block *b, int64_t row, int64_t token, int64_t from, int64_t skip, int64_t most,
+                    int32_t *columns) {
+    int64_t count = 0, last = b->starts[row] + (b->mask ? b->width : token + 1);
+    if (!b->mask) {
+        for (int64_t at = from + skip; at < last && count < most; at++) columns[count++] = (int32_t)at;
+        return count;
+    }
+    const uint8_t *mask = b->mask + (row * b->width + token) * b->length;
+    const uint8_t *at = mask + from, *end = mask + (last < b->length ? last : b->length);
+    for (; count < skip + most && at < end && (at = memchr(at, 1, end - at)); at++, count++)
+        if (count >= skip) columns[count - skip] = (int32_t)(at - mask);
+    return count > skip ? count - skip : 0;
+}
+
+/* Queries `first` .. `first + width - 1` of one row's key/value head; a query is a token's head. */
+typedef struct { int64_t row, shared, first, width; } Queries;
+
+static Queries queries_of(const Model *model, const Block *b, int64_t unit) {
+    const int64_t K = model->kv_heads, all = b->width * (model->heads / K), parts = (all + QUERIES - 1) / QUERIES;
+    int64_t first = unit % parts * QUERIES;
+    return (Queries){unit / parts / K, unit / parts % K, first, all - first < QUERIES ? all - first : QUERIES};
+}
+
+/* What some queries make of one chunk of the columns they see, counted in each token's own order: part[query], D sums of
+ * values, the largest score and the sum of weights. Columns that all see, from the cache's begin on, are shared work. */
+static void attend_chunk(const Model *model, const Block *b, int64_t index, const Scratch *s, Queries q, int64_t chunk,
+                         float *part) {
+    const int64_t D = model->head_dim, A = model->heads, group = A / model->kv_heads, size = D + 16;
+    const int64_t offset = q.row * b->row_stride + q.shared * b->head_stride, begin = chunk * CHUNK;
     const bf16 *keys = b->keys[index] + offset, *values = b->values[index] + offset;
-    const uint8_t *masks = b->mask + row * b->width * L;
-    float *scores = s->scores + omp_get_thread_num() * QUERIES * stride, totals[QUERIES], mixed[QUERIES * MAX_HEAD_DIM];
-    int32_t *columns = s->columns + omp_get_thread_num() * L;
+    float scores[QUERIES * CHUNK] __attribute__((aligned(64)));
     bf16 queries[QUERIES * MAX_HEAD_DIM];
-    int64_t common = L;
-    for (int64_t query = first; query < first + width; query++) {
-        int64_t token = row * b->width + query / group, head = shared * group + query % group;
-        memcpy(queries + (query - first) * D, s->query + (token * A + head) * D, D * sizeof *queries);
-        const uint8_t *hidden = memchr(masks + query / group * L, 0, common);
-        if (hidden) common = hidden - (masks + query / group * L);
+    int32_t columns[CHUNK];
+    int64_t common = b->length, together = 0;
+    for (int64_t n = 0; n < q.width; n++) {
+        int64_t token = (q.first + n) / group, head = q.shared * group + (q.first + n) % group;
+        memcpy(queries + n * D, s->query + ((q.row * b->width + token) * A + head) * D, D * sizeof *queries);
+        memset(part + n * size, 0, D * sizeof *part);
+        int64_t free = without_gap(b, q.row, token);
+        common = free < common ? free : common;
     }
     common = common / 16 * 16; /* so that a column's place in a vector is the same whatever is shared */
-    for (int64_t i = 0; i < common; i++) columns[i] = (int32_t)i;
-    score(queries, width, keys, columns, common, D, scores, stride);
-    memset(mixed, 0, width * D * sizeof *mixed);
+    if (common > begin) together = common - begin < CHUNK ? common - begin : CHUNK;
+    for (int64_t i = 0; i < together; i++) columns[i] = (int32_t)(begin + i);
+    score(queries, q.width, keys, columns, together, D, scores, CHUNK);
     for (int pass = 0; pass < 2; pass++) {
-        for (int64_t query = 0, some; query < width; query += some) {
-            int64_t token = (first + query) / group, count = common;
-            some = (token + 1) * group - first - query < width - query ? (token + 1) * group - first - query : width - query;
-            for (int64_t i = common; i < L; i++) columns[count] = (int32_t)i, count += masks[token * L + i];
-            float *mine = scores + query * stride;
+        for (int64_t n = 0, some; n < q.width; n += some) {
+            int64_t token = (q.first + n) / group, left = (token + 1) * group - q.first - n;
+            int64_t skip = begin > common ? begin - common : 0, room = CHUNK - together;
+            int64_t own = seen(b, q.row, token, common, skip, room, columns + together);
+            float *mine = scores + n * CHUNK;
+            some = left < q.width - n ? left : q.width - n;
             if (pass) {
-                mix(mine + common, stride, some, values, columns + common, count - common, D, mixed + query * D);
+                mix(mine + together, CHUNK, some, values, columns + together, own, D, part + n * size, size);
                 continue;
             }
-            score(queries + query * D, some, keys, columns + common, count - common, D, mine + common, stride);
-            for (int64_t n = 0; n < some; n++) totals[query + n] = exponentials(mine + n * stride, count);
+            score(queries + n * D, some, keys, columns + together, own, D, mine + together, CHUNK);
+            for (float *to = part + n * size + D; mine < scores + (n + some) * CHUNK; mine += CHUNK, to += size)
+                to[1] = exponentials(mine, together + own, to);
         }
-        if (!pass) mix(scores, stride, width, values, columns, common, D, mixed);
-    }
-    for (int64_t query = 0; query < width; query++) {
-        int64_t token = row * b->width + (first + query) / group, head = shared * group + (first + query) % group;
-        bf16 *out = s->attended + (token * A + head) * D;
-        for (int64_t d = 0; d < D; d++) out[d] = narrow(mixed[query * D + d] / totals[query]);
+        if (!pass) mix(scores, CHUNK, q.width, values, columns, together, D, part, size);
     }
 }
 
-/* Attention of this thread's share of (row, key/value head, token, head of the group). */
-static void attend(const Model *model, const Block *b, int64_t index, Scratch *s) {
-    const int64_t K = model->kv_heads, each = b->width * (model->heads / K);
-    int64_t first, last, some;
-    share(b->rows * K * each, &first, &last);
-    for (; first < last; first += some) {
-        int64_t begin = first % each, left = last - first;
-        some = each - begin < QUERIES ? each - begin : QUERIES;
-        some = some < left ? some : left;
-        attend_some(model, b, index, s, first / each / K, first / each % K, begin, some);
+/* One query's chunks become its attention. Chunks in which it sees nothing add zeros. */
+static void merge(const float *part, int64_t chunks, int64_t D, bf16 *out) {
+    const int64_t size = D + 16, next = QUERIES * size;
+    float most = -INFINITY, total = 0, mixed[MAX_HEAD_DIM] = {0};
+    for (int64_t c = 0; c < chunks; c++) most = part[c * next + D] > most ? part[c * next + D] : most;
+    for (int64_t c = 0; c < chunks; c++, part += next) {
+        float weight = exponential(part[D] - most);
+        total += weight * part[D + 1];
+        for (int64_t d = 0; d < D; d++) mixed[d] += weight * part[d];
     }
+    for (int64_t d = 0; d < D; d++) out[d] = narrow(mixed[d] / total);
+}
+
+static void merge_all(const Model *model, const Block *b, Scratch *s, Queries q, const float *parts) {
+    const int64_t D = model->head_dim, group = model->heads / model->kv_heads;
+    for (int64_t n = 0; n < q.width; n++) {
+        int64_t token = q.row * b->width + (q.first + n) / group, head = q.shared * group + (q.first + n) % group;
+        merge(parts + n * (D + 16), chunks_of(b->length), D, s->attended + (token * model->heads + head) * D);
+    }
+}
+
+/* Attention. Many queries: each thread takes its share of them. Few: threads share their chunks. */
+static void attend(const Model *model, const Block *b, int64_t index, Scratch *s) {
+    const int64_t D = model->head_dim, each = b->width * (model->heads / model->kv_heads);
+    const int64_t units = b->rows * model->kv_heads * ((each + QUERIES - 1) / QUERIES);
+    const int64_t chunks = chunks_of(b->length), size = chunks * QUERIES * (D + 16);
+    const int64_t split = units < SLOTS * model->threads ? chunks : 1;
+    int64_t first, last;
+    share(units * split, &first, &last);
+    for (int64_t unit = first; unit < last; unit++) {
+        Queries q = queries_of(model, b, unit / split);
+        float *parts = s->parts + (split > 1 ? unit / split : omp_get_thread_num()) * size;
+        for (int64_t chunk = unit % split; chunk < (split > 1 ? unit % split + 1 : chunks); chunk++)
+            attend_chunk(model, b, index, s, q, chunk, parts + chunk * QUERIES * (D + 16));
+        if (split == 1) merge_all(model, b, s, q, parts);
+    }
+    if (split == 1) return;
+#pragma omp barrier
+    share(units, &first, &last);
+    for (int64_t unit = first; unit < last; unit++)
+        merge_all(model, b, s, queries_of(model, b, unit), s->parts + unit * size);
 }
 
 static void layer_forward(const Model *model, const Layer *layer, const Block *b, int64_t index, float *x, Scratch *s) {
@@ -549,7 +629,7 @@ static int64_t lay_out(const Model *m, int64_t M, int64_t L, char *memory, Scrat
 #define TAKE(field, size) s->field = (void *)at, bytes += take(&at, (size) * (int64_t)sizeof *s->field)
     TAKE(joined, M * inputs * m->hidden), TAKE(query, M * m->heads * D), TAKE(attended, M * m->heads * D);
     TAKE(active, M * m->inter), TAKE(qkv, M * (wide > m->hidden ? wide : m->hidden));
-    TAKE(scores, m->threads * QUERIES * (L + 64)), TAKE(columns, m->threads * L);
+    TAKE(parts, SLOTS * m->threads * chunks_of(L) * QUERIES * (D + 16));
     TAKE(rounded, M * groups_of(most));
     return bytes;
 }
@@ -602,33 +682,35 @@ static void best_words(const float *logits, int64_t size, int64_t B, int64_t *wo
     }
 }
 
-/* Drafts a chain of up to `steps` tokens for every row with a head, greedily: tokens [steps][B] of the target, scores
- * [steps][B] their cumulative log-probability. Stops where no row's score would reach `floor`; returns the steps done.
+/* Drafts a chain of up to `steps` tokens for every row with a head, greedily: tokens [B][1 + steps] of the target behind
+ * the row's root, scores [B][steps] their cumulative log-probability. Stops where no row's score would reach `floor`;
+ * returns the steps done.
  *
- * b: one token a row, its `starts` and `positions` those of the first drafted pair (they move on), its mask [B][L] with
- * the columns before `starts` set. x [B][H]: the hidden states behind each row's last pair. normed: room for [B][H].
- * logits: room for [B][rows of `output`]. */
+ * b: one token a row, its `starts` those of the first drafted pair (they move on). x [B][H]: the hidden states behind
+ * each row's last pair. normed: room for [B][H]. logits: room for [B][rows of `output`]. */
 int64_t draft(const Model *head, const Linear *output, const int64_t *target_words, int64_t norm_output, Block *b,
-              int64_t *starts, int64_t *positions, uint8_t *mask, float *x, bf16 *normed, float *logits,
-              int64_t *tokens, float *scores, int64_t steps, double floor, char *memory) {
+              int64_t *starts, float *x, bf16 *normed, float *logits, int64_t *tokens, float *scores, int64_t steps,
+              double floor, char *memory) {
     const int64_t B = b->rows, H = head->hidden;
+    int64_t words[B];
+    float log_probs[B];
     for (int64_t row = 0; row < B; row++) norm(x + row * H, head->final_norm, H, head->eps, normed + row * H);
-    for (int64_t step = 0; step < steps; step++, tokens += B, scores += B) {
+    for (int64_t step = 0; step < steps; step++) {
         float most = -INFINITY;
         project(output, normed, B, logits, head->threads);
-        best_words(logits, output->rows, B, tokens, scores);
+        best_words(logits, output->rows, B, words, log_probs);
         for (int64_t row = 0; row < B; row++) {
-            tokens[row] = target_words[tokens[row]];
-            if (step) scores[row] += scores[row - B];
-            most = scores[row] > most ? scores[row] : most;
+            float *score = scores + row * steps + step;
+            *score = log_probs[row] + (step ? score[-1] : 0);
+            most = *score > most ? *score : most;
+            tokens[row * (1 + steps) + 1 + step] = words[row] = target_words[words[row]];
         }
         if (most < floor) return step;
         if (step + 1 == steps) break;
         for (int64_t i = 0; norm_output && i < B * H; i++) x[i] = widen(normed[i]);
-        for (int64_t row = 0; row < B; row++) mask[row * b->length + starts[row]] = 1;
-        b->tokens = tokens;
+        b->tokens = words;
         forward(head, b, x, 0, normed, memory);
-        for (int64_t row = 0; row < B; row++) starts[row]++, positions[row]++;
+        for (int64_t row = 0; row < B; row++) starts[row]++;
     }
     return steps;
 }

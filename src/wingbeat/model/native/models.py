@@ -17,6 +17,7 @@ from wingbeat.model.draft_head import DraftHead
 from wingbeat.model.int8 import packed as packed_int8
 from wingbeat.model.layers import ForwardInputs, RMSNorm, Rotary
 from wingbeat.model.native.build import load
+from wingbeat.model.native.memory import LargePages
 from wingbeat.model.native.structs import CBlock, CLayer, CLinear, CModel
 from wingbeat.model.target import Layer, Target, TargetOutput
 
@@ -50,7 +51,7 @@ class _Native:
         self.embed_tokens, self.device, self.dtype = model.embed_tokens, model.device, model.dtype
         self.threads = torch.get_num_threads()
         self._kept: list[Any] = [model.embed_tokens]  # what C points at must outlive this object's calls
-        self._scratch = torch.empty(0, dtype=torch.uint8)
+        self._pages, self._scratch = LargePages(), torch.empty(0, dtype=torch.uint8)
 
     def _pointer(self, tensor: Tensor) -> int:
         self._kept.append(tensor)
@@ -70,7 +71,7 @@ class _Native:
             weight = weight.detach().contiguous()
             packed = torch.empty((rows + 15) // 16 * 16 * cols, dtype=torch.bfloat16)
             self.library.pack(weight.data_ptr(), packed.data_ptr(), rows, cols)
-        return CLinear(self._pointer(packed), floats, rows, cols, self.int8)
+        return CLinear(self._pointer(self._pages.copy(packed)), floats, rows, cols, self.int8)
 
     def _layer(self, layer: Layer | DraftHead) -> CLayer:
         attention, mlp = layer.self_attn, layer.mlp
@@ -98,21 +99,20 @@ class _Native:
         self, inputs: ForwardInputs, caches: Sequence[KV], x: Tensor, taps: Tensor, wanted: Sequence[int] = ()
     ) -> Tensor:
         """Runs one block. x [B, N, H] float32 and taps [B, N, len(wanted), H] are written; returns normed [B, N, H]."""
-        tokens, positions, starts = (t.contiguous() for t in (inputs.tokens, inputs.positions, inputs.starts))
-        mask, normed = inputs.mask.contiguous(), torch.empty(*tokens.shape, x.shape[-1], dtype=self.dtype)
-        layers = torch.tensor(wanted, dtype=torch.int64)
-        block = self._block(tokens, positions, starts, mask, caches)
-        block.taps, block.num_taps = layers.data_ptr(), len(wanted)
-        memory = self._memory(tokens.numel(), block.length)
+        normed = torch.empty(*inputs.tokens.shape, x.shape[-1], dtype=self.dtype)
+        inputs = inputs.contiguous()
+        block = self._block(inputs, caches)
+        block.taps, block.num_taps = (ctypes.c_int64 * len(wanted))(*wanted), len(wanted)
+        memory = self._memory(inputs.tokens.numel(), block.length)
         self.library.forward(self._model, block, x.data_ptr(), taps.data_ptr(), normed.data_ptr(), memory)
         return normed
 
-    def _block(self, tokens: Tensor, positions: Tensor, starts: Tensor, mask: Tensor, caches: Sequence[KV]) -> CBlock:
-        """Contiguous tokens [B, N], positions [B, N], starts [B] and mask [B, N, L], all kept alive by the caller."""
-        pointers = ctypes.c_void_p * len(caches)
-        keys = caches[0][0]
+    def _block(self, inputs: ForwardInputs, caches: Sequence[KV]) -> CBlock:
+        """Points at contiguous inputs, kept alive by the caller."""
+        pointers, keys = ctypes.c_void_p * len(caches), caches[0][0]
+        positions, mask = (None if it is None else it.data_ptr() for it in (inputs.positions, inputs.mask))
         return CBlock(
-            *tokens.shape, mask.shape[-1], tokens.data_ptr(), positions.data_ptr(), starts.data_ptr(), mask.data_ptr(),
+            *inputs.tokens.shape, inputs.length, inputs.tokens.data_ptr(), positions, inputs.starts.data_ptr(), mask,
             self._cos.data_ptr(), self._sin.data_ptr(), pointers(*(pair[0].data_ptr() for pair in caches)),
             pointers(*(pair[1].data_ptr() for pair in caches)), keys.stride(0), keys.stride(1),
         )
@@ -188,23 +188,22 @@ class NativeHead(_Native):
         return self._project(self._output, self._head.norm(hidden))
 
     def draft(
-        self, hidden: Tensor, starts: Tensor, cache: KV, steps: int, floor: float = -math.inf
+        self, roots: Tensor, hidden: Tensor, starts: Tensor, cache: KV, steps: int, floor: float = -math.inf
     ) -> tuple[Tensor, Tensor]:
-        """A chain below each row's last pair, hidden [B, H], in one call: target tokens [B, S] and their cumulative
-        log-probabilities [B, S].
+        """A chain below each row's root [B], whose pair has the hidden state hidden [B, H], in one call: tokens
+        [B, 1 + S] from the root on, and the drafted ones' cumulative log-probabilities [B, S].
 
         starts [B]: columns in use. S is `steps`, or fewer where no row's log-probability would reach `floor`.
         """
-        batch, length = len(starts), int(starts.max()) + steps
-        starts, positions = starts.clone(), starts[:, None].clone()
-        mask = (torch.arange(length) < positions)[:, None]
-        tokens, scores = torch.empty(steps, batch, dtype=torch.int64), torch.empty(steps, batch)
+        batch, length, starts = len(roots), max(starts.tolist()) + steps, starts.clone()
+        tokens, scores = torch.empty(batch, 1 + steps, dtype=torch.int64), torch.empty(batch, steps)
+        tokens[:, 0] = roots
         x, normed = hidden.float().contiguous().clone(), torch.empty(hidden.shape, dtype=self.dtype)
         logits = torch.empty(batch, self._output.rows)
-        block = self._block(tokens[:1].T, positions, starts, mask, [cache])
+        block = self._block(ForwardInputs.in_a_row(tokens[:, :1], starts, length), [cache])
         done = self.library.draft(
             self._model, self._output, self.draft_to_target.data_ptr(), self.config.norm_output, block,
-            starts.data_ptr(), positions.data_ptr(), mask.data_ptr(), x.data_ptr(), normed.data_ptr(),
-            logits.data_ptr(), tokens.data_ptr(), scores.data_ptr(), steps, floor, self._memory(batch, length),
+            starts.data_ptr(), x.data_ptr(), normed.data_ptr(), logits.data_ptr(), tokens.data_ptr(),
+            scores.data_ptr(), steps, floor, self._memory(batch, length),
         )
-        return tokens[:done].T, scores[:done].T
+        return tokens[:, : 1 + done], scores[:, :done]

@@ -41,6 +41,6 @@ class CBlock(Structure):
         + _fields(c_void_p, "tokens positions starts mask cos sin")
         + _fields(POINTER(c_void_p), "keys values")
         + _fields(c_int64, "row_stride head_stride")
-        + _fields(c_void_p, "taps")
+        + _fields(POINTER(c_int64), "taps")
         + _fields(c_int64, "num_taps")
     )

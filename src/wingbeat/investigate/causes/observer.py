@@ -1,13 +1,13 @@
 """Measuring itself: a profiler, extra logging or synchronising on one side."""
 
-from wingbeat.investigate.causes.shapes import ANY, WHILE_MEASURED
+from wingbeat.investigate.causes.shapes import ALL_PHASES, ANY, WHILE_MEASURED
 from wingbeat.investigate.hypothesis import Cause, Watch
 
 CAUSE = Cause(
     key="observer",
     family="measurement conditions",
     question="Did a profiler or extra logging run on one side?",
-    predicts=(WHILE_MEASURED, ANY),
+    predicts=(ALL_PHASES, WHILE_MEASURED, ANY),
     watches=tuple(
         Watch(pattern)
         for pattern in (

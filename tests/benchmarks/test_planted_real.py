@@ -8,9 +8,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-import planted_real  # noqa: E402
-from planted_real_cases import SCENARIOS, Scenario, Way, ways  # noqa: E402
-
+import planted_real
+from planted_real_cases import SCENARIOS, Scenario, Way, ways
 
 BY_NAME = {one.name: one for one in SCENARIOS}
 

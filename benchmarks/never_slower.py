@@ -3,9 +3,10 @@
     python benchmarks/never_slower.py [--prompts FILE ...] [--contexts 128,1024,4096] [--batches 1,4,16] [--out FILE]
 
 A cell is a kind of text, a temperature, a batch and a context. In each, plain decoding, `auto` and chains of 1, 2 and 4
-take turns (A B C .. C B A, `--rounds` times) on the same prompts and write the same tokens, so times can be compared
-directly; `auto` keeps what it learnt from cell to cell, as a server would. Kinds: the question sets, random tokens, and
-the questions with a head of random weights. Finished cells are kept in --out; started again, it goes on after them.
+take turns (A B C .. C B A, `--rounds` times) on the same prompts and write as many tokens; what a token takes after the
+first cycle is compared, so that long prompts do not hide it. `auto` keeps what it learnt from cell to cell, as a server
+would. Kinds: the question sets, random tokens, and the questions with a head of random weights. Finished cells are kept
+in --out; started again, also with other cells, it goes on after them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wingbeat import LLM, SamplingParams
+from wingbeat.engine.observe import CycleFacts, Unobserved
 from wingbeat.engine.settings import DraftSettings, Limits
 from wingbeat.measure.workload import bundled, read
 from wingbeat.model.config import HeadConfig
@@ -68,21 +70,36 @@ def prompts(cell: Cell, llm: LLM, texts: Sequence[str]) -> list[list[int]]:
     return found
 
 
+class Watch(Unobserved):
+    """When the first and the last cycle ended, and the tokens committed in between."""
+
+    def __init__(self) -> None:
+        self.first = self.last = 0.0
+        self.tokens = 0
+
+    def cycle(self, facts: CycleFacts) -> None:
+        self.last = perf_counter()
+        if not self.first:
+            self.first = self.last
+        else:
+            self.tokens += sum(facts.committed)
+
+
 def measure(llm: LLM, cell: Cell, texts: Sequence[str], rounds: int, max_tokens: int) -> dict[str, list[float]]:
-    """Seconds of each turn of each arm."""
+    """Milliseconds a token in each turn of each arm."""
     asked = prompts(cell, llm, texts)
     params = [
         SamplingParams(max_tokens=max_tokens, temperature=cell.temperature, seed=seed, ignore_eos=True)
         for seed in range(cell.batch)
     ]
-    seconds: dict[str, list[float]] = {name: [] for name in ARMS}
+    found: dict[str, list[float]] = {name: [] for name in ARMS}
     for _ in range(rounds):
         for name in (*ARMS, *reversed(ARMS)):
             llm.use(ARMS[name])
-            begin = perf_counter()
-            llm.generate(asked, params)
-            seconds[name].append(perf_counter() - begin)
-    return seconds
+            watch = Watch()
+            llm.generate(asked, params, observer=watch)
+            found[name].append(1e3 * (watch.last - watch.first) / watch.tokens)
+    return found
 
 
 def random_head(llm: LLM, folder: Path) -> str:
@@ -103,9 +120,9 @@ def table(results: dict[Cell, dict[str, list[float]]]) -> Table:
     """Speed against plain decoding, the median of the turns that were taken side by side."""
     shown = Table("text", "temperature", "batch", "context", *list(ARMS)[1:], "auto / best")
     ratios = []
-    for cell, seconds in results.items():
+    for cell, ms in results.items():
         speeds = {
-            name: statistics.median(plain / own for plain, own in zip(seconds[PLAIN], seconds[name], strict=True))
+            name: statistics.median(plain / own for plain, own in zip(ms[PLAIN], ms[name], strict=True))
             for name in ARMS
         }
         ratio = speeds[AUTO] / max(speed for name, speed in speeds.items() if name != AUTO)
@@ -141,7 +158,7 @@ def main() -> None:
     results: dict[Cell, dict[str, list[float]]] = {}
     for line in options.out.read_text().splitlines() if options.out.exists() else []:
         entry = json.loads(line)
-        results[Cell(**entry["cell"])] = entry["seconds"]
+        results[Cell(**entry["cell"])] = entry["ms"]
     for cell in cells(options, [*sets, RANDOM_TOKENS, RANDOM_HEAD]):
         if cell in results:
             continue
@@ -149,7 +166,7 @@ def main() -> None:
         texts = sets.get(cell.kind, everything)
         results[cell] = measure(engine, cell, texts, options.rounds, options.max_tokens)
         with options.out.open("a") as file:
-            file.write(json.dumps({"cell": vars(cell), "seconds": results[cell]}) + "\n")
+            file.write(json.dumps({"cell": vars(cell), "ms": results[cell]}) + "\n")
         console.print(cell, {name: round(statistics.median(times), 2) for name, times in results[cell].items()})
     console.print(table(results))
 

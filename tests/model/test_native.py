@@ -13,9 +13,10 @@ from wingbeat.model.draft_head import DraftHead
 from wingbeat.model.layers import ForwardInputs, to_int8
 from wingbeat.model.native import NativeHead, NativeTarget, to_native
 from wingbeat.model.native.build import COMPILE, load
+from wingbeat.model.native.memory import PIECE, LargePages
 from wingbeat.model.target import Target
 
-ROWS, TOKENS, COLUMNS = 3, 20, 64
+ROWS, TOKENS = 3, 20
 
 
 class Models:
@@ -35,22 +36,22 @@ class Models:
             self.eager[0].to_int8()
             to_int8(self.eager[1])
 
-    def run(self, models, widths) -> tuple[torch.Tensor, ...]:
+    def run(self, models, widths, masks=True) -> tuple[torch.Tensor, ...]:
         """Logits and taps of the target, then the head's logits over its pairs; blocks of the given widths."""
         target, head = models
         dtype = target.dtype
-        shape = (ROWS, self.config.num_kv_heads, COLUMNS, self.config.head_dim)
+        shape = (ROWS, self.config.num_kv_heads, sum(widths), self.config.head_dim)
         caches = [(torch.zeros(shape, dtype=dtype), torch.zeros(shape, dtype=dtype)) for _ in range(5)]
-        tokens = torch.randint(0, 97, (ROWS, TOKENS + 1), generator=torch.Generator().manual_seed(1))
+        tokens = torch.randint(0, 97, (ROWS, sum(widths) + 1), generator=torch.Generator().manual_seed(1))
         begun, logits, taps, drafts = 0, [], [], []
         for width in widths:
             starts = torch.full((ROWS,), begun)
             positions = torch.arange(begun, begun + width).expand(ROWS, width)
-            mask = causal_mask(positions, begun + width)
-            block = tokens[:, begun : begun + width]
-            output = target(ForwardInputs(block, positions, starts, mask), caches[:4], self.config.default_taps)
-            pairs = tokens[:, begun + 1 : begun + width + 1]
-            hidden = head(ForwardInputs(pairs, positions, starts, mask), head.fuse(output.taps), caches[4])
+            rest = (positions, starts, causal_mask(positions, begun + width)) if masks else (None, starts, None)
+            block, pairs = tokens[:, begun : begun + width], tokens[:, begun + 1 : begun + width + 1]
+            inputs, paired = (ForwardInputs(each, *rest, columns=begun + width) for each in (block, pairs))
+            output = target(inputs, caches[:4], self.config.default_taps)
+            hidden = head(paired, head.fuse(output.taps), caches[4])
             logits.append(target.logits(output.hidden))
             taps.append(output.taps)
             drafts.append(head.logits(head.feedback(hidden) if head.config.norm_output else hidden))
@@ -85,10 +86,24 @@ def test_bits_do_not_depend_on_the_width(models, widths):
 
 
 @torch.inference_mode()
-def test_a_branch_of_a_tree_is_bit_for_bit_the_chain():
+@pytest.mark.parametrize("widths", [[120, *[1] * 20, 5, 130, 8], [250, 9, 24]], ids=str)
+def test_bits_do_not_depend_on_the_width_where_threads_share_attention(widths):
+    """Over several chunks of columns; tokens in a row need no mask."""
+    models = Models("llama")
+    whole = models.run(models.native, [sum(widths)])
+    for masks in (True, False):
+        for one, parts in zip(whole, models.run(models.native, widths, masks), strict=True):
+            assert torch.equal(one, parts)
+    exact = models.run(models.exact, [sum(widths)], masks=False)
+    assert (whole[0] - exact[0]).abs().max() < 0.05 * exact[0].abs().max()
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("begun", [5, 125, 255])
+def test_a_branch_of_a_tree_is_bit_for_bit_the_chain(begun):
     models = Models("llama")
     target = models.native[0]
-    shape = (1, models.config.num_kv_heads, COLUMNS, models.config.head_dim)
+    shape = (1, models.config.num_kv_heads, begun + 16, models.config.head_dim)
 
     def caches():
         return [(torch.zeros(shape).bfloat16(), torch.zeros(shape).bfloat16()) for _ in range(4)]
@@ -99,17 +114,18 @@ def test_a_branch_of_a_tree_is_bit_for_bit_the_chain():
         inputs = ForwardInputs(torch.tensor([tokens]), starts[:, None] + torch.tensor([depths]), starts, mask)
         return target.logits(target(inputs, cache).hidden)[0]
 
-    causal = torch.ones(9, 9).tril().bool()
-    chain = logits([3, 1, 4, 1, 5, 9, 2, 6, 5], range(9), causal, 0, caches())
+    size, first = begun + 4, [token % 90 for token in range(begun)]
+    causal = torch.ones(size, size).tril().bool()
+    chain = logits([*first, 9, 2, 6, 5], range(size), causal, 0, caches())
     tree = caches()
-    logits([3, 1, 4, 1, 5], range(5), causal[:5, :5], 0, tree)
+    logits(first, range(begun), causal[:begun, :begun], 0, tree)
     # root 9 with children 7 and 2; below 2, children 8 and 6; below 6, 5
     parents = [-1, 0, 0, 2, 2, 4]
     block = torch.eye(6).bool()
     for node, parent in enumerate(parents[1:], start=1):
         block[node] |= block[parent]
-    branch = logits([9, 7, 2, 8, 6, 5], [0, 1, 1, 2, 2, 3], block, 5, tree)
-    assert torch.equal(branch[[0, 2, 4, 5]], chain[5:])
+    branch = logits([9, 7, 2, 8, 6, 5], [0, 1, 1, 2, 2, 3], block, begun, tree)
+    assert torch.equal(branch[[0, 2, 4, 5]], chain[begun:])
 
 
 @torch.inference_mode()
@@ -124,6 +140,13 @@ def test_without_special_instructions(tmp_path, int8):
     results = [models.run((target, head), widths) for widths in ([TOKENS], [3] * 6 + [2])]
     for whole, parts in zip(*results, strict=True):
         assert torch.equal(whole, parts)
+
+
+def test_large_pages_keep_values_and_begin_at_cache_lines():
+    pages, given = LargePages(), [torch.randn(7, 3), torch.arange(65, dtype=torch.uint8), torch.randn(PIECE // 4 + 1)]
+    kept = [pages.copy(tensor) for tensor in given]
+    assert all(torch.equal(one, other) for one, other in zip(given, kept, strict=True))
+    assert all(one.data_ptr() % 64 == 0 for one in kept)
 
 
 def test_the_library_is_built_once(tmp_path):

@@ -24,6 +24,7 @@ from planted_real_cases import SCENARIOS, LeftOutError, Scenario, Way
 
 from wingbeat.cli.bench import LAUNCH
 from wingbeat.errors import WingbeatError
+from wingbeat.investigate import courses
 from wingbeat.investigate.case import Investigation, investigate
 from wingbeat.investigate.side import common_arm, side
 from wingbeat.measure import launches, record, runner, workload
@@ -97,8 +98,8 @@ def table(results: dict[Scenario, Investigation]) -> str:
     header = ("scenario", "tok/s before", "after", "named first", "then", "is", "")
     rows, right, wrong = [], [], []
     for scenario, result in results.items():
-        speed = result.found.row("tokens_per_second")
-        levels = (f"{speed.before:.1f}", f"{speed.after:.1f}") if speed else ("", "")
+        sides = (result.found.before, result.found.after)
+        levels = [f"{courses.level(one, 'tokens_per_second') or 0:.1f}" for one in sides]
         (right if scenario.right else wrong).append(good := scenario.fits(first(result), bool(result.accused)))
         others = ", ".join(one.cause.key for one in result.accused[1:])
         expected = " or ".join(scenario.right) or "no cause"
@@ -121,11 +122,12 @@ def main() -> None:
     parser.add_argument("--reports", action="store_true", help="print every investigation")
     options = parser.parse_args()
     results = {}
+    store = options.store.resolve()
     for scenario in (one for one in SCENARIOS if not options.only or one.name in options.only):
         start = time.perf_counter()
         try:
-            measure(scenario, options.store, options.launches)
-            results[scenario] = found(scenario, options.store)
+            measure(scenario, store, options.launches)
+            results[scenario] = found(scenario, store)
         except (LeftOutError, WingbeatError) as error:
             print(f"{scenario.name}: left out, {error}", flush=True)
             continue

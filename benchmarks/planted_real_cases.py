@@ -26,10 +26,15 @@ OLDER = ("numpy==2.3.5", "tokenizers==0.23.1")
 SHORT = {"limit": 1, "max_tokens": 8}  # so that the first cycles weigh something
 EAGER = {"eager": True, "limit": 2, "max_tokens": 16}  # many operations, which torch's profiler takes note of
 PROFILED = """
+import os
 import torch.profiler
 from wingbeat.cli.main import main
-with torch.profiler.profile(with_stack=True):
+torch.profiler.profile(with_stack=True, record_shapes=True, profile_memory=True).__enter__()
+try:
     main()
+except SystemExit as end:
+    os._exit(end.code or 0)  # what it took note of is not wanted, and takes minutes to put in order
+os._exit(0)
 """
 PREFACE = "Below is a log that belongs to the question at its end. Read it, and answer the question alone.\n"
 LOG_LINE = "{0:04d}: station {1} reports {2} degrees and wind from the {3}, the gauge stands at {4}.\n"

@@ -1,4 +1,4 @@
-"""Causes that other causes bring about, and what explains too little: seen first in real runs."""
+"""Causes that others bring about, that explain too little, or that were put back: seen first in real runs."""
 
 import math
 
@@ -98,3 +98,21 @@ def test_counters_count_by_the_second(seconds, state):
     fact = of(*runs).facts["process.switches"]
     assert (fact.state, fact.before, fact.after) == (state, "+5/s", f"+{500 / seconds:g}/s")
     assert (fact.rise > 0) == (state == "changed")
+
+
+@pytest.mark.parametrize(
+    ("factors", "ended", "words"),
+    [
+        ((0.99, 1.0, 1.01), "confirmed", "moved the speed back by 100% of the change"),
+        ((1.49, 1.5, 1.51), "ruled out", "did not certainly change the speed"),
+        ((0.8, 1.2, 1.9), "consistent", "more launches would tell"),
+    ],
+)
+def test_what_was_tried_confirms_refutes_or_cannot_tell(factors, ended, words):
+    before = asked(measured("a", launches()), dtype="bfloat16")
+    after = asked(measured("b", launches(SLOWER)), dtype="float32")
+    sides = [side(name, run, "eagle3") for name, run in (("a", before), ("b", after))]
+    tried = {"precision": side("c", asked(measured("c", launches(factors)), dtype="bfloat16"), "eagle3")}
+    found = investigate(*sides, tried=tried)
+    assert verdict(found, "precision")[0] == ended
+    assert words in verdict(found, "precision")[1]

@@ -151,7 +151,7 @@ def _tried(found: Comparison, after: Side, side: Side) -> tuple[bool | None, str
     between = compare(after, side, found.same_within)
     back = moves.seen(between).total
     share = -back / total if total and back else 0.0
-    if not back and total and _most(between) > MOVED_BACK * abs(total):
+    if not back and total and _most(between, total) > MOVED_BACK * abs(total):
         return None, f"putting it back ({side.label}) may have changed the speed or not: more launches would tell"
     words = f"putting it back ({side.label}) moved the speed back by {share:.0%} of the change"
     if not share:
@@ -159,10 +159,11 @@ def _tried(found: Comparison, after: Side, side: Side) -> tuple[bool | None, str
     return share >= MOVED_BACK, words
 
 
-def _most(between: Comparison) -> float:
-    """The largest change of speed, as a log ratio, that a comparison leaves possible."""
-    change = between.primary.change if between.primary else None
-    return max(abs(change.low), abs(change.high)) if change else 0.0
+def _most(between: Comparison, total: float) -> float:
+    """The largest change of speed against `total` (log ratios) that a comparison leaves possible."""
+    change, name = (between.primary.change, between.primary.name) if between.primary else (None, "")
+    sign = math.copysign(1.0, total) * (-1 if name.endswith("_ms") else 1)
+    return max(-sign * change.low, -sign * change.high) if change else 0.0
 
 
 def _repeated(found: Comparison, again: tuple[Side | None, Side | None]) -> list[str]:

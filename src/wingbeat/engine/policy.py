@@ -3,7 +3,7 @@
 Two figures decide, both measured on the way for each batch size and length of context: what a token costs without
 drafting, and what it costs with it. While drafting pays, a further token is drafted as long as its chance of being
 accepted is worth more than what drafting and verifying it costs (eagle3.md 4 and 7 have the arithmetic). While it does
-not, nothing is drafted, and a few cycles now and then try again.
+not, nothing is drafted, and a few cycles now and then try again, as rarely as they are dear.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ EACH_ROW = 0.03  # and of verifying it, for each request of the batch
 MARGIN = 0.03  # drafting comes back when it is this much cheaper
 LEAST = 6  # drafting cycles before their cost is believed
 BURST = 5  # cycles of a trial; the first catches up
-SHORTEST_WAIT, LONGEST_WAIT = 16, 1024  # plain cycles between trials; doubled by each that fails
+TRIALS = 0.015  # of the time may be lost to trials
+HOPELESS, ENOUGH = 0.1, 15  # a trial that costs so much more ends after so many requests' cycles
+SHORTEST_WAIT, LONGEST_WAIT = 16, 1024  # plain cycles between trials
 REFRESH = 128  # drafting cycles after which a plain one is measured again
 OUTLIER = 4.0  # a cycle that took this many times what was expected counts as that much
 FIXED, PAYS, LOSES = "fixed", "drafting pays", "drafting does not pay"  # the reasons of a budget
@@ -113,8 +115,9 @@ class Cell:
     tokens: Mean = field(default_factory=Mean)
     is_on: bool = True
     cycles: int = 0  # since plain was measured last (on), or since the last trial (off)
-    wait: int = SHORTEST_WAIT
+    wait: float = SHORTEST_WAIT
     trial: int = 0  # cycles that are left of a trial
+    lost: float = 0.0  # ms in it, against plain cycles with as many tokens
 
     @property
     def plain_ms(self) -> float:
@@ -133,15 +136,17 @@ class Cell:
         return Cell(self.each, *means, is_on=self.is_on, wait=self.wait)
 
     def begin_trial(self) -> None:
-        self.trial, self.spent, self.tokens = BURST, Mean(), Mean()
+        self.trial, self.lost, self.spent, self.tokens = BURST, 0.0, Mean(), Mean()
 
-    def go_on_with_trial(self) -> None:
+    def go_on_with_trial(self, ms: float, tokens: float, batch: int) -> None:
+        """After one of its cycles. It ends early where it has seen enough of a loss."""
         self.trial -= 1
-        if self.trial:
+        self.lost += ms - tokens * self.plain_ms
+        drafting = self.spent.total / self.tokens.total if self.tokens.weight else 0.0
+        if self.trial and not (drafting > (1 + HOPELESS) * self.plain_ms and self.tokens.weight * batch > ENOUGH):
             return
-        drafting = self.spent.total / self.tokens.total
-        self.is_on, self.cycles = drafting < (1 - MARGIN) * self.plain_ms, 0
-        self.wait = SHORTEST_WAIT if self.is_on else min(2 * self.wait, LONGEST_WAIT)
+        self.trial, self.is_on, self.cycles = 0, drafting < (1 - MARGIN) * self.plain_ms, 0
+        self.wait = min(max(self.lost / (TRIALS * self.plain_ms), SHORTEST_WAIT), LONGEST_WAIT)
 
 
 class AutoPolicy:
@@ -222,13 +227,14 @@ class AutoPolicy:
             return
         self._count(facts)
         cell.cycles += 1
+        tokens = sum(facts.accepted) / facts.batch + 1
         if not self._is_odd:
-            ms = min(ms, OUTLIER * cell.plain_ms)
-            cell.drafting.add(sum(facts.drafted) / facts.batch, ms)
-            cell.spent.add(ms)
-            cell.tokens.add(sum(facts.accepted) / facts.batch + 1)
+            usual = min(ms, OUTLIER * cell.plain_ms)
+            cell.drafting.add(sum(facts.drafted) / facts.batch, usual)
+            cell.spent.add(usual)
+            cell.tokens.add(tokens)
         if cell.trial:
-            cell.go_on_with_trial()
+            cell.go_on_with_trial(ms, tokens, facts.batch)
 
     def _count(self, facts: CycleFacts) -> None:
         for drafted, accepted in zip(facts.drafted, facts.accepted, strict=True):

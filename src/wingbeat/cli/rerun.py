@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -89,7 +90,7 @@ def _agreed(found: Investigation, chosen: list[Rerun], count: int, yes: bool) ->
     seconds = count * len(chosen) * (STARTING + _seconds(found.found.after))
     typer.echo(f"To run, by turns, {count} launches of each, about {math.ceil(seconds / 60)} min:", err=True)
     for one in chosen:
-        typer.echo(f"  {_name(one, found)}: {one.text}", err=True)
+        typer.echo(f"  {_name(one, found)}: {one.text}\n    {shlex.join(one.way['start'])}", err=True)
     if yes:
         return True
     if not sys.stdin.isatty():

@@ -17,17 +17,18 @@ from typing import Protocol
 from wingbeat.engine.observe import CycleFacts
 from wingbeat.engine.settings import Budget
 
-MEMORY = 0.97  # weight of what was known before a cycle: about the last 30 count
+MEMORY = 0.97  # weight of what was known before a request's cycle: about the last 30 count
+MOST_ROWS = 4  # requests of a batch that count for memory
 ACCEPTED = 0.6  # assumed of a drafted token before any was verified
 EXTRA, EACH = 0.12, 0.07  # assumed cost of drafting and of each drafted token, in plain cycles, before it is measured
 EACH_ROW = 0.03  # and of verifying it, for each request of the batch
 MARGIN = 0.03  # drafting comes back when it is this much cheaper
-LEAST = 6  # drafting cycles before their cost is believed
+LEAST = 5  # requests' drafting cycles before their cost is believed
 BURST = 5  # cycles of a trial; the first catches up
 TRIALS = 0.015  # of the time may be lost to trials
 HOPELESS, ENOUGH = 0.1, 15  # a trial that costs so much more ends after so many requests' cycles
 SHORTEST_WAIT, LONGEST_WAIT = 16, 1024  # plain cycles between trials
-REFRESH = 128  # drafting cycles after which a plain one is measured again
+REFRESH = 64  # drafting cycles after which a plain one is measured again
 OUTLIER = 4.0  # a cycle that took this many times what was expected counts as that much
 FIXED, PAYS, LOSES = "fixed", "drafting pays", "drafting does not pay"  # the reasons of a budget
 TRIAL, MEASURING = "trial", "measuring a plain cycle"
@@ -64,8 +65,8 @@ class Mean:
     total: float = 0.0
     weight: float = 0.0
 
-    def add(self, value: float) -> None:
-        self.total, self.weight = self.total * MEMORY + value, self.weight * MEMORY + 1
+    def add(self, value: float, memory: float = MEMORY) -> None:
+        self.total, self.weight = self.total * memory + value, self.weight * memory + 1
 
     def aged(self) -> Mean:
         """As if one value had given it: the next ones soon outweigh it."""
@@ -105,23 +106,35 @@ class Line:
 @dataclass
 class Cell:
     """What is known for one batch size and length of context: ms of plain cycles, ms of drafting cycles by drafted
-    tokens a request; of the last drafting cycles, ms and tokens for each request. each: what a drafted token costs, in
-    plain cycles, before it is measured."""
+    tokens a request; of the last drafting cycles, ms and tokens for each request."""
 
-    each: float
+    batch: int
     plain: Mean = field(default_factory=Mean)
     drafting: Line = field(default_factory=Line)
     spent: Mean = field(default_factory=Mean)
     tokens: Mean = field(default_factory=Mean)
     is_on: bool = True
     cycles: int = 0  # since plain was measured last (on), or since the last trial (off)
-    wait: float = SHORTEST_WAIT
+    wait: float = 0.0
     trial: int = 0  # cycles that are left of a trial
     lost: float = 0.0  # ms in it, against plain cycles with as many tokens
+
+    def __post_init__(self) -> None:
+        self.wait = self.wait or _wait(BURST * (EXTRA + self.each))
+
+    @property
+    def each(self) -> float:
+        """What a drafted token costs, in plain cycles, before it is measured."""
+        return EACH + EACH_ROW * self.batch
 
     @property
     def plain_ms(self) -> float:
         return self.plain.total / self.plain.weight
+
+    @property
+    def is_believed(self) -> bool:
+        """Whether enough drafting cycles were seen to go by what they cost."""
+        return self.tokens.weight > max(1.5, LEAST / self.batch)
 
     @property
     def slope(self) -> float:
@@ -133,20 +146,40 @@ class Cell:
     def next_to(self) -> Cell:
         """A cell for the same batch and another length, to be corrected soon."""
         means = (self.plain.aged(), self.drafting.aged(), self.spent.aged(), self.tokens.aged())
-        return Cell(self.each, *means, is_on=self.is_on, wait=self.wait)
+        return Cell(self.batch, *means, is_on=self.is_on, wait=self.wait)
 
     def begin_trial(self) -> None:
         self.trial, self.lost, self.spent, self.tokens = BURST, 0.0, Mean(), Mean()
 
-    def go_on_with_trial(self, ms: float, tokens: float, batch: int) -> None:
+    def add_drafting(self, drafted: float, ms: float, tokens: float) -> None:
+        """A cycle with so many drafted tokens a request, and as many tokens committed."""
+        memory = MEMORY ** min(self.batch, MOST_ROWS)
+        self.drafting.add(drafted, ms)
+        self.spent.add(ms, memory)
+        self.tokens.add(tokens, memory)
+
+    def add_plain(self, ms: float) -> None:
+        """While drafting goes on, plain cycles are rare, and the machine may have changed since the last one."""
+        usual = self.plain_ms if self.plain.weight else ms
+        if self.is_on and self.plain.weight > 1.5:
+            self.plain = self.plain.aged()
+        self.plain.add(min(ms, OUTLIER * usual))
+        self.cycles = 0 if self.is_on else self.cycles + 1
+
+    def go_on_with_trial(self, ms: float, tokens: float) -> None:
         """After one of its cycles. It ends early where it has seen enough of a loss."""
         self.trial -= 1
         self.lost += ms - tokens * self.plain_ms
         drafting = self.spent.total / self.tokens.total if self.tokens.weight else 0.0
-        if self.trial and not (drafting > (1 + HOPELESS) * self.plain_ms and self.tokens.weight * batch > ENOUGH):
+        if self.trial and not (drafting > (1 + HOPELESS) * self.plain_ms and self.tokens.weight * self.batch > ENOUGH):
             return
         self.trial, self.is_on, self.cycles = 0, drafting < (1 - MARGIN) * self.plain_ms, 0
-        self.wait = min(max(self.lost / (TRIALS * self.plain_ms), SHORTEST_WAIT), LONGEST_WAIT)
+        self.wait = _wait(self.lost / self.plain_ms)
+
+
+def _wait(lost: float) -> float:
+    """Plain cycles after which a trial may lose as much, in plain cycles."""
+    return min(max(lost / TRIALS, SHORTEST_WAIT), LONGEST_WAIT)
 
 
 class AutoPolicy:
@@ -158,7 +191,7 @@ class AutoPolicy:
         self._cells: dict[tuple[int, int], Cell] = {}
         self._rates = [Mean() for _ in range(most)]  # of acceptance at each depth, where the one before was accepted
         self._accepted, self._expected = Mean(), Mean()  # tokens a cycle, in fact and by the drafter's account
-        self._cell, self._budget, self._begun, self._is_odd = Cell(EACH), Budget(0), 0.0, False
+        self._cell, self._budget, self._begun, self._is_odd = Cell(1), Budget(0), 0.0, False
 
     def plan(self, batch: int, context: int, joined: bool) -> Budget:
         key = (batch, max(context, 64).bit_length())
@@ -174,7 +207,7 @@ class AutoPolicy:
         """Starts from the same batch at the nearest length, if there is one."""
         lengths = [known for size, known in self._cells if size == batch]
         if not lengths:
-            return Cell(EACH + EACH_ROW * batch)
+            return Cell(batch)
         return self._cells[batch, min(lengths, key=lambda known: abs(known - length))].next_to()
 
     def _decide(self, cell: Cell) -> Budget:
@@ -200,7 +233,7 @@ class AutoPolicy:
 
     def _drafting_ms(self, cell: Cell) -> float:
         """Milliseconds a token if a cycle drafts: as measured, or as assumed while there is little to go by."""
-        if cell.tokens.weight > LEAST * MEMORY**LEAST:
+        if cell.is_believed:
             return cell.spent.total / cell.tokens.total
         return self._assumed(cell, self._cheapest(cell))
 
@@ -221,20 +254,15 @@ class AutoPolicy:
             return
         ms, cell = 1e3 * (self._clock() - self._begun), self._cell
         if not self._budget.steps:
-            usual = cell.plain_ms if cell.plain.weight else ms
-            cell.plain.add(min(ms, OUTLIER * usual))
-            cell.cycles = 0 if cell.is_on else cell.cycles + 1
+            cell.add_plain(ms)
             return
         self._count(facts)
         cell.cycles += 1
         tokens = sum(facts.accepted) / facts.batch + 1
         if not self._is_odd:
-            usual = min(ms, OUTLIER * cell.plain_ms)
-            cell.drafting.add(sum(facts.drafted) / facts.batch, usual)
-            cell.spent.add(usual)
-            cell.tokens.add(tokens)
+            cell.add_drafting(sum(facts.drafted) / facts.batch, min(ms, OUTLIER * cell.plain_ms), tokens)
         if cell.trial:
-            cell.go_on_with_trial(ms, tokens, facts.batch)
+            cell.go_on_with_trial(ms, tokens)
 
     def _count(self, facts: CycleFacts) -> None:
         for drafted, accepted in zip(facts.drafted, facts.accepted, strict=True):

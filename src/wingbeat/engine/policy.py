@@ -25,6 +25,7 @@ EACH_ROW = 0.03  # and of verifying it, for each request of the batch
 MARGIN = 0.03  # drafting comes back when it is this much cheaper
 LEAST = 5  # requests' drafting cycles before their cost is believed
 BURST = 5  # cycles of a trial; the first catches up
+TRIAL_TOKENS = 32  # that verify looks at in a trial, at most, in a large batch
 TRIALS = 0.015  # of the time may be lost to trials
 HOPELESS, ENOUGH = 0.1, 15  # a trial that costs so much more ends after so many requests' cycles
 SHORTEST_WAIT, LONGEST_WAIT = 16, 1024  # plain cycles between trials
@@ -170,11 +171,12 @@ class Cell:
         """After one of its cycles. It ends early where it has seen enough of a loss."""
         self.trial -= 1
         self.lost += ms - tokens * self.plain_ms
-        drafting = self.spent.total / self.tokens.total if self.tokens.weight else 0.0
-        if self.trial and not (drafting > (1 + HOPELESS) * self.plain_ms and self.tokens.weight * self.batch > ENOUGH):
+        cost = self.spent.total / self.tokens.total / self.plain_ms if self.tokens.weight else 0.0
+        is_hopeless = cost > 1 + HOPELESS and self.tokens.weight > max(1.5, ENOUGH / self.batch)
+        if self.trial and not is_hopeless:
             return
-        self.trial, self.is_on, self.cycles = 0, drafting < (1 - MARGIN) * self.plain_ms, 0
-        self.wait = _wait(self.lost / self.plain_ms)
+        self.trial, self.is_on, self.cycles = 0, cost < 1 - MARGIN, 0
+        self.wait = _wait(self.lost / self.plain_ms * (2 if is_hopeless else 1))
 
 
 def _wait(lost: float) -> float:
@@ -227,9 +229,10 @@ class AutoPolicy:
             return Budget(self._cheapest(cell), reason=reason)
         if cell.trial and cell.drafting.x.total < BURST:
             return Budget(1, reason=reason)  # what is only assumed must not forbid every trial
+        most = min(self._most, max(1, TRIAL_TOKENS // cell.batch - 1)) if cell.trial else self._most
         trust = (self._accepted.total + 4) / (self._expected.total + 4)
         worth = cell.slope / min(cell.plain_ms, self._drafting_ms(cell))  # the chance that pays for itself
-        return Budget(self._most, math.log(min(1.0, worth / trust)), reason)
+        return Budget(most, math.log(min(1.0, worth / trust)), reason)
 
     def _drafting_ms(self, cell: Cell) -> float:
         """Milliseconds a token if a cycle drafts: as measured, or as assumed while there is little to go by."""

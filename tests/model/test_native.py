@@ -143,8 +143,8 @@ def test_without_special_instructions(tmp_path, int8):
 
 
 def test_large_pages_keep_values_and_begin_at_cache_lines():
-    pages, given = LargePages(), [torch.randn(7, 3), torch.arange(65, dtype=torch.uint8), torch.randn(PIECE // 4 + 1)]
-    kept = [pages.copy(tensor) for tensor in given]
+    pages, given = LargePages(), [torch.randn(21), torch.arange(65, dtype=torch.uint8), torch.randn(PIECE // 4 + 1)]
+    kept = [pages.empty(len(tensor), tensor.dtype).copy_(tensor) for tensor in given]
     assert all(torch.equal(one, other) for one, other in zip(given, kept, strict=True))
     assert all(one.data_ptr() % 64 == 0 for one in kept)
 

@@ -22,14 +22,15 @@ APPARENT = 0.1  # change of two figures that may not be compared, from which the
 
 @dataclass(frozen=True)
 class Move:
-    """One quantity. own: its change as a log ratio, above zero where it is for the better; share: of the change of
-    tokens a second."""
+    """One quantity. own: its change as a log ratio, above zero where it is for the better, give or take `give` (0:
+    launches do not say); share: of the change of tokens a second."""
 
     name: str
     before: float
     after: float
     own: float
     share: float
+    give: float = 0.0
 
     @property
     def text(self) -> str:
@@ -41,25 +42,29 @@ class Move:
 
 @dataclass(frozen=True)
 class Moves:
-    """total: the log change of speed, above zero for faster; None where nothing certainly moved. by: what is known."""
+    """total: the log change of speed, above zero for faster; None where nothing certainly moved. by: what is known.
+    by_tokens: the speed itself varies too much to tell, and `total` is what tokens per cycle did to it."""
 
     total: float | None
     by: dict[str, Move]
+    by_tokens: bool = False
 
     def with_it(self, name: str) -> Seen:
         """Whether a quantity moved the way and about as much as the speed did."""
         move = self.by.get(name)
         if move is None or not self.total:
             return "unclear"
-        ratio = move.own / self.total
-        return "moved" if ratio >= MOVED else "stayed" if ratio < STAYED else "unclear"
+        ratio, give = move.own / self.total, move.give / abs(self.total)
+        return "moved" if ratio >= MOVED else "stayed" if ratio < STAYED and ratio + give < MOVED else "unclear"
 
     def still(self, name: str) -> Seen:
         """Whether a quantity took no part in the change."""
         move = self.by.get(name)
         if move is None or not self.total:
             return "unclear"
-        return "moved" if abs(move.share) >= TAKEN else "stayed" if abs(move.share) < STAYED else "unclear"
+        if abs(move.share) >= TAKEN:
+            return "moved" if abs(move.own) > move.give else "unclear"
+        return "stayed" if abs(move.share) < STAYED else "unclear"
 
 
 def seen(found: Comparison) -> Moves:
@@ -68,14 +73,18 @@ def seen(found: Comparison) -> Moves:
     if total is None:
         return Moves(None, {})
     moves = [_move(found, name, total) for name in QUANTITIES]
-    return Moves(total, {move.name: move for move in moves if move})
+    by_tokens = found.primary is not None and found.primary.answer == "cannot tell" and not found.obstacles
+    return Moves(total, {move.name: move for move in moves if move}, by_tokens)
 
 
 def _total(found: Comparison) -> float | None:
     primary = found.primary
     if primary and primary.change and (primary.name == "tokens_per_second" or not found.obstacles):
         sign = -1 if primary.name.endswith("_ms") else 1
-        return sign * primary.change.value if primary.answer == "differs" else None
+        if primary.answer == "differs":
+            return sign * primary.change.value
+        tokens = found.row("tokens_per_cycle") if primary.answer == "cannot tell" else None
+        return tokens.change.value if tokens and tokens.change and tokens.answer == "differs" else None
     for name, sign in (("tokens_per_second", 1), ("cycle_ms", -1)):
         levels = [courses.level(one, name) for one in (found.before, found.after)]
         if levels[0] and levels[1]:
@@ -99,7 +108,8 @@ def _of_row(name: str, row: Row | None, total: float) -> Move | None:
         return None
     own = -row.change.value if row.name.endswith("_ms") else row.change.value
     effect = row.effect.value if row.effect else own
-    return Move(name, row.before, row.after, own, effect / total)
+    give = row.change.half if row.change.basis in ("launches", "pairs") else 0.0
+    return Move(name, row.before, row.after, own, effect / total, give)
 
 
 def _raw(found: Comparison, name: str, total: float) -> Move | None:

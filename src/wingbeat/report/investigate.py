@@ -20,6 +20,7 @@ from wingbeat.report.fingerprint import value
 from wingbeat.report.table import paragraph
 
 WIDTH = 100
+NOISY = "tok/s varies too much between launches to tell; tokens per cycle changed, and is what is explained."
 MOST = 40  # facts that are listed as the same
 HEADLINES = {
     "cause": "LIKELY: {names}. It is consistent with all that was measured; only the re-run below proves it.",
@@ -170,7 +171,7 @@ def where(found: Investigation) -> list[str]:
     if moves.total is None:
         return []
     kinds = {"Moved": "moved", "Hardly moved, beside that": "stayed", "Not clear": "unclear"}
-    lines = []
+    lines = [NOISY] if moves.by_tokens else []
     for title, kind in kinds.items():
         named = [move.text for name, move in moves.by.items() if _kind(moves, name) == kind]
         lines += [f"{title}: {'; '.join(named)}."] if named else []

@@ -19,14 +19,14 @@ class LargePages:
     def __init__(self) -> None:
         self._rest = torch.empty(0, dtype=torch.uint8)
 
-    def copy(self, tensor: Tensor) -> Tensor:
-        """The same values, in here, at the start of a cache line."""
-        data = tensor.contiguous().flatten().view(torch.uint8)
-        size = -(-len(data) // LINE) * LINE
+    def empty(self, count: int, dtype: torch.dtype) -> Tensor:
+        """Room for `count` numbers, from the start of a cache line on."""
+        used = count * dtype.itemsize
+        size = -(-used // LINE) * LINE
         if size > len(self._rest):
             self._rest = _piece(max(size, PIECE))
-        place, self._rest = self._rest[: len(data)], self._rest[size:]
-        return place.copy_(data).view(tensor.dtype).view(tensor.shape)
+        place, self._rest = self._rest[:used], self._rest[size:]
+        return place.view(dtype)
 
 
 def _piece(size: int) -> Tensor:

@@ -66,12 +66,13 @@ class _Native:
         rows, cols = weight.shape
         floats = None if bias is None else self._pointer(bias.detach().float())
         if self.int8:
-            packed = packed_int8(weight)
+            numbers = packed_int8(weight)
+            packed = self._pages.empty(numbers.numel(), numbers.dtype).copy_(numbers.flatten())
         else:
             weight = weight.detach().contiguous()
-            packed = torch.empty((rows + 15) // 16 * 16 * cols, dtype=torch.bfloat16)
+            packed = self._pages.empty((rows + 15) // 16 * 16 * cols, torch.bfloat16)
             self.library.pack(weight.data_ptr(), packed.data_ptr(), rows, cols)
-        return CLinear(self._pointer(self._pages.copy(packed)), floats, rows, cols, self.int8)
+        return CLinear(self._pointer(packed), floats, rows, cols, self.int8)
 
     def _layer(self, layer: Layer | DraftHead) -> CLayer:
         attention, mlp = layer.self_attn, layer.mlp

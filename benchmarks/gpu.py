@@ -37,7 +37,6 @@ from wingbeat.engine.graphs import RepeatRecorder, Runner
 from wingbeat.engine.request import Request, SamplingParams
 from wingbeat.engine.settings import Budget, DraftSettings, Limits
 from wingbeat.measure.clock import TimingObserver
-from wingbeat.model.attention import causal_mask
 from wingbeat.model.config import HeadConfig, RopeConfig, TargetConfig
 from wingbeat.model.cost import Block, draft_step, target_step
 from wingbeat.model.draft_head import DraftHead
@@ -138,11 +137,9 @@ class Bench:
                 used = each[:, :, :context]
                 used.copy_(torch.randn(used.shape, device=self.device, dtype=used.dtype, generator=generator))
         starts = torch.full((batch,), context, device=self.device)
-        positions = starts[:, None] + torch.arange(width, device=self.device)
         size = (batch, width)
         tokens = torch.randint(self.target.config.vocab_size, size, device=self.device, generator=generator)
-        mask = causal_mask(positions, engine.cache.round_reach(context + width))
-        return ForwardInputs(tokens, positions, starts, mask)
+        return ForwardInputs.in_a_row(tokens, starts, engine.cache.round_reach(context + width))
 
     def prompts(self, count: int, length: int) -> list[list[int]]:
         generator = torch.Generator().manual_seed(length)
@@ -372,9 +369,8 @@ def gap(bench: Bench, tokens: Sequence[int], first: int, second: int) -> float:
     engine = bench.engine(NoDrafter(), eager=True)
     size = len(tokens)
     starts = torch.zeros(1, dtype=torch.int64, device=bench.device)
-    positions = torch.arange(size, device=bench.device)[None]
     row = torch.tensor([list(tokens)], device=bench.device)
-    inputs = ForwardInputs(row, positions, starts, causal_mask(positions, size))
+    inputs = ForwardInputs.in_a_row(row, starts, size)
     logits = bench.target.logits(bench.target(inputs, engine.cache.rows(0, 1)).hidden[0, -1]).float()
     return float((logits[first] - logits[second]).abs() / logits.std())
 

@@ -21,7 +21,6 @@ from wingbeat import LLM, SamplingParams
 from wingbeat.engine.kv_cache import KVCache
 from wingbeat.engine.settings import DraftSettings, Limits
 from wingbeat.measure.workload import bundled, read
-from wingbeat.model.attention import causal_mask
 from wingbeat.model.layers import ForwardInputs
 
 
@@ -32,8 +31,7 @@ def log_probabilities(llm: LLM, tokens: Sequence[int]) -> Tensor:
     like = llm.target.embed_tokens.weight
     cache = KVCache(config.num_layers, (1, config.num_kv_heads, size, config.head_dim), like).rows(0, 1)
     starts = torch.zeros(1, dtype=torch.int64)
-    places = torch.arange(size)[None]
-    inputs = ForwardInputs(torch.tensor([list(tokens[:-1])]), places, starts, causal_mask(places, size))
+    inputs = ForwardInputs.in_a_row(torch.tensor([list(tokens[:-1])]), starts, size)
     return llm.target.logits(llm.target(inputs, cache).hidden[0]).float().log_softmax(-1)
 
 

@@ -174,15 +174,13 @@ def _forward(llm: LLM, step: Step, width: int, context: int) -> Call:
     """A forward of `width` tokens after `context` others, in the engine's own cache."""
     import torch
 
-    from wingbeat.model.attention import causal_mask
     from wingbeat.model.layers import ForwardInputs
 
     device = llm.target.device
     starts = torch.tensor([context], device=device)
-    positions = starts[:, None] + torch.arange(width, device=device)
     tokens = torch.randint(llm.target.config.vocab_size, (1, width), device=device)
     reach = llm.engine.cache.round_reach(context + width)
-    inputs = ForwardInputs(tokens, positions, starts, causal_mask(positions, reach))
+    inputs = ForwardInputs.in_a_row(tokens, starts, reach)
     return lambda: step(inputs)
 
 

@@ -22,7 +22,6 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from wingbeat.errors import CorruptError, MismatchError, NotFoundError, UsageError
-from wingbeat.model import attention
 from wingbeat.model.layers import ForwardInputs
 from wingbeat.model.target import Target
 from wingbeat.training.checkpoint import replace_file, write_json
@@ -64,8 +63,7 @@ def run_target(target: Target, samples: Sequence[Sample], taps: Sequence[int]) -
     for row, sample in enumerate(samples):
         tokens[row, : len(sample.tokens)] = sample.tokens
     starts = torch.zeros(rows, dtype=torch.int64, device=device)
-    positions = torch.arange(width, device=device).expand(rows, -1)
-    inputs = ForwardInputs(tokens.to(device), positions, starts, attention.causal_mask(positions, width))
+    inputs = ForwardInputs.in_a_row(tokens.to(device), starts, width)
     shape = (rows, config.num_kv_heads, width, config.head_dim)
     keys, values = torch.empty(2, *shape, dtype=target.dtype, device=device)
     out = target(inputs, [(keys, values)] * config.num_layers, taps)  # no layer needs another's cache

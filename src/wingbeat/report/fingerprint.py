@@ -12,6 +12,7 @@ from wingbeat.probe.document import Fingerprint
 from wingbeat.probe.reading import Reading
 from wingbeat.report.table import paragraph
 
+NOTHING = "Nothing that was read on both sides changed."
 LONGEST = 160  # characters of a value
 IMPORTANCE = {3: "Moves speed or output", 2: "May matter", 1: "Seldom matters", 0: "Does not matter by itself"}
 
@@ -34,18 +35,36 @@ def render(fingerprint: Fingerprint) -> str:
 def render_difference(before: Fingerprint, after: Fingerprint, found: Comparison) -> str:
     """What changed, the important first; what cannot be told; what moves in any case."""
     parts = [f"A: {_when(before)}\nB: {_when(after)}"]
-    for importance, title in IMPORTANCE.items():
-        changes = [change for change in found.changed if change.importance == importance]
-        parts.append(_block(f"Changed. {title}", _lines(changes, effects=True)))
+    parts += [_block(title, _lines(changes, effects=True)) for title, changes in changed(found)]
     if not found.changed:
-        parts.append("Nothing that was read on both sides changed.")
-    weighty = [change for change in found.unsure if change.importance >= 2]
-    parts.append(_block("Cannot be told", _lines(weighty)))
-    counted = [change for change in found.moved if change.importance >= 2 and change.grew != 0]
-    parts.append(_block("Moves in any case", _lines(counted)))
-    others = len(found.unsure) - len(weighty)
-    parts.append(paragraph(f"{found.same} fields are the same; {others} minor ones cannot be told."))
+        parts.append(NOTHING)
+    parts += [_block(title, _lines(changes)) for title, changes in beside(found)]
+    parts.append(paragraph(remainder(found)))
     return "\n\n".join(part for part in parts if part)
+
+
+def changed(found: Comparison) -> list[tuple[str, list[Change]]]:
+    """What changed, by importance, under its title."""
+    return [
+        (f"Changed. {title}", [change for change in found.changed if change.importance == importance])
+        for importance, title in IMPORTANCE.items()
+    ]
+
+
+def beside(found: Comparison) -> list[tuple[str, list[Change]]]:
+    """What cannot be told and what moves in any case, as far as it matters, under its title."""
+    counted = [change for change in found.moved if change.importance >= 2 and change.grew != 0]
+    return [("Cannot be told", _weighty(found)), ("Moves in any case", counted)]
+
+
+def remainder(found: Comparison) -> str:
+    """The fields that are not listed."""
+    minor = len(found.unsure) - len(_weighty(found))
+    return f"{found.same} fields are the same; {minor} minor ones cannot be told."
+
+
+def _weighty(found: Comparison) -> list[Change]:
+    return [change for change in found.unsure if change.importance >= 2]
 
 
 def document(found: Comparison) -> dict[str, Any]:

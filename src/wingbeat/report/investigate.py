@@ -20,6 +20,8 @@ from wingbeat.report.fingerprint import value
 from wingbeat.report.table import paragraph
 
 WIDTH = 100
+BY_READING = "Ruled out by what was read"
+BY_FIGURES = "Ruled out by the figures alone, or not possible here"
 NOISY = "tok/s varies too much between launches to tell; tokens per cycle changed, and is what is explained."
 MOST = 40  # facts that are listed as the same
 HEADLINES = {
@@ -134,9 +136,9 @@ def _sections(found: Investigation) -> list[Section]:
         Section("Arithmetic", notes),
         Section("What was run again", found.repeated),
         Section("What to run next", [_experiment(one) for one in found.experiments]),
-        Section("Ruled out by what was read", (), header[:2], grouped(probed)),
-        Section("Ruled out by the figures alone, or not possible here", caution(found), header[:2], grouped(others)),
-        Section("Could not be observed", (), header[:2], grouped(found.unseen)),
+        Section(BY_READING, (), header[:2], _reasons(probed)),
+        Section(BY_FIGURES, caution(found), header[:2], _reasons(others)),
+        Section("Could not be observed", (), header[:2], _reasons(found.unseen)),
         Section("Checked, and the same", same(found)),
         Section("Changed while it ran", drift(found)),
     ]
@@ -157,12 +159,17 @@ def caution(found: Investigation) -> list[str]:
     return ["With one launch a side, how much figures differ by chance is not known: these claims are the weaker ones."]
 
 
-def grouped(findings: Sequence[Finding]) -> list[tuple[str, str]]:
-    """Names with reasons; causes with the same reason together."""
-    names: dict[str, list[str]] = {}
+def grouped(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Causes with the same reason together."""
+    alike: dict[str, list[Finding]] = {}
     for one in findings:
-        names.setdefault(one.reason, []).append(called(one))
-    return [(", ".join(causes), reason) for reason, causes in names.items()]
+        alike.setdefault(one.reason, []).append(one)
+    return list(alike.values())
+
+
+def _reasons(findings: Sequence[Finding]) -> list[tuple[str, str]]:
+    """Names with reasons."""
+    return [(", ".join(map(called, group)), group[0].reason) for group in grouped(findings)]
 
 
 def where(found: Investigation) -> list[str]:

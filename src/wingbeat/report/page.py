@@ -164,17 +164,13 @@ def _groups(found: Investigation) -> list[Group]:
         notes = [note for one in own for note in one.notes]
         groups.append(Group(f"Left: {family}", [_line([one]) for one in own], notes))
     probed, others = report.ruled_out(found)
-    groups.append(Group("Ruled out by what was read", _lines(probed), []))
-    title = "Ruled out by the figures alone, or not possible here"
-    groups.append(Group(title, _lines(others), report.caution(found)))
+    groups.append(Group(report.BY_READING, _lines(probed), []))
+    groups.append(Group(report.BY_FIGURES, _lines(others), report.caution(found)))
     return [group for group in groups if group.lines]
 
 
 def _lines(findings: Sequence[Finding]) -> list[Line]:
-    alike: dict[str, list[Finding]] = {}
-    for one in findings:
-        alike.setdefault(one.reason, []).append(one)
-    return [_line(group) for group in alike.values()]
+    return [_line(group) for group in report.grouped(findings)]
 
 
 def _line(group: Sequence[Finding]) -> Line:
@@ -246,14 +242,6 @@ def _fingerprints(found: Comparison) -> dict[str, Any]:
         who = "Neither side holds a" if len(without) == 2 else f"{without[0].capitalize()} holds no"
         return {"groups": [], "said": [NO_FINGERPRINT.format(who=who)]}
     compared = difference.compare(before, after)
-    kinds = [
-        (f"Changed. {title}", [change for change in compared.changed if change.importance == importance])
-        for importance, title in fingerprint.IMPORTANCE.items()
-    ]
-    weighty = [change for change in compared.unsure if change.importance >= 2]
-    moved = [change for change in compared.moved if change.importance >= 2 and change.grew != 0]
-    kinds += [("Cannot be told", weighty), ("Moves in any case", moved)]
-    minor = len(compared.unsure) - len(weighty)
-    said = [] if compared.changed else ["Nothing that was read on both sides changed."]
-    said.append(f"{compared.same} fields are the same; {minor} minor ones cannot be told.")
+    kinds = [*fingerprint.changed(compared), *fingerprint.beside(compared)]
+    said = [*([] if compared.changed else [fingerprint.NOTHING]), fingerprint.remainder(compared)]
     return {"groups": [(title, fingerprint.rows(changes)) for title, changes in kinds if changes], "said": said}

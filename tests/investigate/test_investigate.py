@@ -305,3 +305,31 @@ def test_the_same_files_under_another_name_are_no_cause():
     assert finding(renamed, "target").verdict == finding(renamed, "head").verdict == "ruled out"
     assert "the same files under another name" in finding(renamed, "target").reason
     assert finding(of(before, named("/new/model", "x", (1.29, 1.3, 1.31))), "target").verdict == "consistent"
+
+
+UNEVEN = (0.7, 1.0, 1.4, 1.1)  # by how much the machine is slower in one launch than in another
+
+
+def test_a_change_shows_beside_plain_decoding_where_the_machine_varies():
+    before = known(measured("a", launches(UNEVEN)), {"path": "captured"})
+    after = known(measured("b", launches(UNEVEN[::-1], verify=26.0)), {"path": "extend"})
+    found = of(before, after)
+    assert (found.found.verdict, found.moves.beside) == ("cannot tell", True)
+    assert (found.moves.with_it("verify"), found.moves.still("plain")) == ("moved", "stayed")
+    assert [one.cause.key for one in found.accused] == ["captured"]
+    text = report.render(found)
+    assert "beside plain decoding in the same launches" in text
+    assert "Beside plain decoding in the same launches, tok/s went from" in text
+
+
+def test_a_machine_that_varies_is_no_change_beside_plain_decoding():
+    before = known(measured("a", launches(UNEVEN)), {"path": "captured"})
+    found = of(before, known(measured("b", launches((1.2, 1.5, 0.9, 1.1))), {"path": "extend"}))
+    assert (found.outcome, found.moves.total, found.accused) == ("cannot tell", None, [])
+
+
+def test_what_slows_plain_decoding_as_much_is_not_seen_beside_it():
+    before = known(measured("a", launches()), {"threads": 2})
+    found = of(before, known(measured("b", launches((1.98, 2.0, 2.02))), {"threads": 1}))
+    assert (found.moves.beside, found.moves.with_it("plain")) == (False, "moved")
+    assert found.accused[0].cause.key == "cores"

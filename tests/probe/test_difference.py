@@ -75,7 +75,7 @@ def test_the_difference_as_text():
     assert "  env.NCCL_PROTO  LL -> not applicable: absent" in lines
     assert "  gpu.0.pcie.replays  3 -> 9 (grew by 6)" in lines
     assert lines.index("Cannot be told:") > lines.index("Changed. Seldom matters:")
-    assert "7 fields are the same; 0 minor ones cannot be told." in text
+    assert "Fields that are the same: 7; minor ones that cannot be told: 0." in text
 
 
 def test_devices_that_changed_alike_share_a_line():
@@ -111,7 +111,7 @@ def test_no_difference_is_not_called_fine():
     same = compare({"a": unknown("x"), "nvidia.driver": v("1")}, {"a": unknown("x"), "nvidia.driver": v("1")})
     text = report.render_difference(taken({}), taken({}), same)
     assert "Nothing that was read on both sides changed." in text
-    assert "1 fields are the same; 1 minor ones cannot be told." in text
+    assert "Fields that are the same: 1; minor ones that cannot be told: 1." in text
     hidden = {"board": unknown("no permission")}
     text = report.render_difference(taken({}), taken({}), compare(hidden, hidden))
     assert "Cannot be told:\n  board  unknown: no permission (A and B)" in text

@@ -161,8 +161,9 @@ def _tried(found: Comparison, after: Side, side: Side) -> tuple[bool | None, str
 
 def _most(between: Comparison, total: float) -> float:
     """The largest change of speed against `total` (log ratios) that a comparison leaves possible."""
-    change, name = (between.primary.change, between.primary.name) if between.primary else (None, "")
-    sign = math.copysign(1.0, total) * (-1 if name.endswith("_ms") else 1)
+    row = moves.speed(between)
+    change = row.change if row else None
+    sign = math.copysign(1.0, total) * (-1 if row and row.name.endswith("_ms") else 1)
     return max(-sign * change.low, -sign * change.high) if change else 0.0
 
 

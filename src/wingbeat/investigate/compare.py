@@ -14,6 +14,7 @@ from typing import Literal
 
 from wingbeat.errors import UsageError
 from wingbeat.investigate import caveats, comparable, derive, details, pair
+from wingbeat.investigate.beside import SPEED, beside_plain
 from wingbeat.investigate.details import BreakEven, ContextRow, Position
 from wingbeat.investigate.pair import Pair, Row
 from wingbeat.investigate.side import PARTS, Side, runs, side
@@ -33,8 +34,9 @@ class Comparison:
 
     verdict: on the row named `primary`. obstacles: why the sides are not comparable; then `rows` holds what may be
     compared all the same. settings: what differs in what was asked for. matched: cycle time and tokens per cycle with
-    the same weight of every context length on both sides. control: tokens a second of plain decoding. unaccounted: what
-    tokens per cycle and cycle time leave of the change (log ratio). outputs: how many are the same, of how many.
+    the same weight of every context length on both sides. control: tokens a second of plain decoding. beside: the rows
+    as if plain decoding had run at one speed in all launches (see `beside`; empty where that is not known).
+    unaccounted: what tokens per cycle and cycle time leave of the change (log ratio). outputs: how many are the same, of how many.
     needed: launches a side that would tell (None: see `replicates.launches_needed`).
     """
 
@@ -47,6 +49,7 @@ class Comparison:
     settings: list[str]
     rows: list[Row]
     control: Row | None
+    beside: list[Row]
     unaccounted: float
     break_even: tuple[BreakEven | None, BreakEven | None]
     positions: list[Position]
@@ -83,6 +86,8 @@ def compare(before: Side, after: Side, same_within: float = SAME_WITHIN) -> Comp
         raise UsageError(f"{before.label} and {after.label} have no quantity in common; note tok/s or a time on both")
     contexts, matched = details.by_context(sides) if found.matched else ([], [])
     primary = next((row for name in PRIMARY for row in rows if row.name == name), None)
+    decoding = None if found.obstacles else _both_plain(sides, *plain)
+    alike = beside_plain(sides, decoding) if decoding else None
     bound = origins.get(derive.CYCLE, "").startswith("at least")
     even = [
         details.break_even(one, other, found.prompts, bound) for one, other in zip((before, after), plain, strict=True)
@@ -96,7 +101,8 @@ def compare(before: Side, after: Side, same_within: float = SAME_WITHIN) -> Comp
         obstacles=found.obstacles,
         settings=found.settings,
         rows=rows,
-        control=None if found.obstacles else _control(sides, *plain),
+        control=pair.rate(decoding, SPEED) if decoding and SPEED in decoding.names() else None,
+        beside=_rows(alike, found.allowed, origins)[0] if alike else [],
         unaccounted=unaccounted,
         break_even=(even[0], even[1]),
         positions=details.positions(sides) if found.allowed("tokens_per_cycle") else [],
@@ -131,11 +137,10 @@ def _plain(one: Side) -> Side | None:
     return derive.complete(found, found)[0]
 
 
-def _control(sides: Pair, before: Side | None, after: Side | None) -> Row | None:
+def _both_plain(sides: Pair, before: Side | None, after: Side | None) -> Pair | None:
     if before is None or after is None or before.records[0] is after.records[0]:
         return None
-    both = replace(sides, before=before, after=after)
-    return pair.rate(both, "tokens_per_second") if "tokens_per_second" in both.names() else None
+    return replace(sides, before=before, after=after)
 
 
 def _rows(sides: Pair, allowed: Callable[[str], bool], origins: dict[str, str]) -> tuple[list[Row], float]:

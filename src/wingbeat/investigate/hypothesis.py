@@ -98,12 +98,15 @@ class Cause:
 
 @dataclass(frozen=True)
 class Finding:
-    """What the evidence makes of a cause. changed, same, unknown: its facts; decided: those that rule it out by being
+    """What the evidence makes of a cause. reason: why, with the values; said: without them ("": values say it all);
+    missing: what would have to be known. changed, same, unknown: its facts; decided: those that rule it out by being
     the same; fits: predictions that were seen to hold, of how many were looked at."""
 
     cause: Cause
     verdict: Verdict
     reason: str
+    said: str = ""
+    missing: str = ""
     changed: list[Fact] = field(default_factory=list)
     same: list[Fact] = field(default_factory=list)
     unknown: list[Fact] = field(default_factory=list)
@@ -136,32 +139,41 @@ def judge(cause: Cause, case: Case) -> Finding:
     }
     misfit, fits = _fit(cause, case)
 
-    def finding(verdict: Verdict, reason: str, decided: Sequence[Fact] = ()) -> Finding:
+    def finding(verdict: Verdict, reason: str, said: str, decided: Sequence[Fact] = (), missing: str = "") -> Finding:
         notes = cause.note(case) if cause.note and verdict != "ruled out" else []
-        reason = f"{reason}; {words}" if moved_back is None and words else reason
-        return Finding(cause, verdict, reason, **found, decided=list(decided), fits=fits, notes=notes)
+        if moved_back is None and words:
+            reason, said = (f"{text}; {words}" if text else words for text in (reason, said))
+        return Finding(cause, verdict, reason, said, missing, **found, decided=list(decided), fits=fits, notes=notes)
 
     moved_back, words = case.tried.get(cause.key, (None, ""))
     if moved_back is not None:
-        return finding("confirmed" if moved_back else "ruled out", words)
+        return finding("confirmed" if moved_back else "ruled out", words, words)
     if absent := _absent(cause, case):
-        return finding("ruled out", absent)
+        return finding("ruled out", absent, absent)
     said = [misfit, cause.refuted(case) if cause.refuted else ""]
     if found["changed"]:
         what = "; ".join(shown(found["changed"]))
         if case.moves.total is None and not cause.without_change:
-            return finding("inconclusive", f"changed, but the speed did not certainly change: {what}")
-        against = next(filter(None, (*said, _direction(cause, case), _size(cause, case))), "")
-        return finding("ruled out", f"changed, but {against} ({what})") if against else finding("consistent", what)
+            uncertain = "changed, but the speed did not certainly change"
+            return finding("inconclusive", f"{uncertain}: {what}", uncertain)
+        if against := next(filter(None, (*said, _direction(cause, case), _size(cause, case))), ""):
+            return finding("ruled out", f"changed, but {against} ({what})", f"changed, but {against}")
+        return finding("consistent", what, "")
     decides = [one for one in cause.decides if case.has_devices or not one.startswith(ON_DEVICES)]
     deciding = [_deciding(case, pattern) for pattern in decides]
     known = deciding and all(group and all(fact.state != "unknown" for fact in group) for group in deciding)
     decided = [fact for group in deciding for fact in group] if known else []
-    objections = [text for text in ("; ".join(shown(decided)), *said) if text]
-    if objections:
-        sentences = (text[0].upper() + text[1:] for text in objections[1:])
-        return finding("ruled out", ". ".join([objections[0], *sentences]), decided)
-    return finding("not observable", _unseen(cause, decides, deciding))
+    if decided or any(said):
+        reason, objections = (_sentences([what, *said]) for what in ("; ".join(shown(decided)), ""))
+        return finding("ruled out", reason, objections, decided)
+    missing = _unseen(decides, deciding)
+    reason = f"not recorded on both sides: {missing}. To see it: {cause.see}"
+    return finding("not observable", reason, "", missing=missing)
+
+
+def _sentences(texts: Sequence[str]) -> str:
+    first, *others = [text for text in texts if text] or [""]
+    return ". ".join([first, *(text[0].upper() + text[1:] for text in others)])
 
 
 def _deciding(case: Case, pattern: str) -> list[Fact]:
@@ -183,7 +195,7 @@ def values(facts: Sequence[Fact]) -> list[tuple[str, str, str]]:
     alike: dict[tuple[str, str, str], list[str]] = {}
     for fact in facts:
         generic = ".".join("*" if part.isdecimal() else part for part in fact.name.split("."))
-        alike.setdefault((generic, _short(fact.before), _short(fact.after)), []).append(fact.name)
+        alike.setdefault((generic, short(fact.before), short(fact.after)), []).append(fact.name)
     return [
         (f"{_title(names[0])}{f' and {len(names) - 1} more' * (len(names) > 1)}", before, after)
         for (_, before, after), names in alike.items()
@@ -195,14 +207,14 @@ def _title(name: str) -> str:
     return TITLES.get(name) or {"setting": f"setting {rest}", "run": rest.replace("_", " ")}.get(kind, name)
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
     """A value in few characters; of a sample its middle."""
     if isinstance(value, dict) and "median" in value:
         return f"{value['median']:g}"
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list):
-        return _short(", ".join(map(str, value)) or "none")
+        return short(", ".join(map(str, value)) or "none")
     text = " ".join(str(value).split())
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -283,15 +295,15 @@ def _absent(cause: Cause, case: Case) -> str:
     return ""
 
 
-def _unseen(cause: Cause, decides: Sequence[str], deciding: Sequence[Sequence[Fact]]) -> str:
-    """Which of the deciding facts are missing, and how to see them."""
+def _unseen(decides: Sequence[str], deciding: Sequence[Sequence[Fact]]) -> str:
+    """Which of the deciding facts are missing."""
     missing = [pattern.partition("|")[0] for pattern, group in zip(decides, deciding, strict=True) if not group]
     unread = [fact for group in deciding for fact in group if fact.state == "unknown"]
     named = [_title(name).replace(".*", "") for name in missing] + [
         f"{_title(fact.name)} ({fact.reason})" for fact in unread
     ]
     many = f" and {len(named) - 3} more" if len(named) > 3 else ""
-    return f"not recorded on both sides: {', '.join(dict.fromkeys(named[:3]))}{many}. To see it: {cause.see}"
+    return f"{', '.join(dict.fromkeys(named[:3]))}{many}"
 
 
 def match(facts: dict[str, Fact], pattern: str) -> list[Fact]:

@@ -43,10 +43,12 @@ class Move:
 @dataclass(frozen=True)
 class Moves:
     """total: the log change of speed, above zero for faster; None where nothing certainly moved. by: what is known.
-    by_tokens: the speed itself varies too much to tell, and `total` is what tokens per cycle did to it."""
+    beside: the change is that of the speed beside plain decoding in the same launches, and so is `by`. by_tokens: the
+    speed itself varies too much to tell, and `total` is what tokens per cycle did to it."""
 
     total: float | None
     by: dict[str, Move]
+    beside: bool = False
     by_tokens: bool = False
 
     def with_it(self, name: str) -> Seen:
@@ -69,22 +71,43 @@ class Moves:
 
 def seen(found: Comparison) -> Moves:
     """The shape of a comparison's change."""
-    total = _total(found)
+    rows, total, by_tokens = _told(found)
     if total is None:
         return Moves(None, {})
-    moves = [_move(found, name, total) for name in QUANTITIES]
-    by_tokens = found.primary is not None and found.primary.answer == "cannot tell" and not found.obstacles
-    return Moves(total, {move.name: move for move in moves if move}, by_tokens)
+    moves = [_move(found, rows, name, total) for name in QUANTITIES]
+    return Moves(total, {move.name: move for move in moves if move}, rows is found.beside, by_tokens)
 
 
-def _total(found: Comparison) -> float | None:
-    primary = found.primary
-    if primary and primary.change and (primary.name == "tokens_per_second" or not found.obstacles):
-        sign = -1 if primary.name.endswith("_ms") else 1
-        if primary.answer == "differs":
-            return sign * primary.change.value
-        tokens = found.row("tokens_per_cycle") if primary.answer == "cannot tell" else None
-        return tokens.change.value if tokens and tokens.change and tokens.answer == "differs" else None
+def speed(found: Comparison) -> Row | None:
+    """The row that says how the speed changed: beside plain decoding where the change is there."""
+    return _beside(found) or found.primary
+
+
+def _beside(found: Comparison) -> Row | None:
+    """The change of speed beside plain decoding; None where it is not known, or plain decoding changed by more."""
+    row = next((row for row in found.beside if row.name == "tokens_per_second"), None)
+    plain = found.control
+    if found.verdict == "same" or row is None or row.change is None or plain is None or plain.change is None:
+        return None
+    return None if plain.answer == "differs" and abs(plain.change.value) >= abs(row.change.value) else row
+
+
+def _told(found: Comparison) -> tuple[list[Row], float | None, bool]:
+    """The rows to go by, the change of speed, and whether tokens per cycle alone show it."""
+    primary, beside = found.primary, _beside(found)
+    if primary is None or primary.change is None or (found.obstacles and primary.name != "tokens_per_second"):
+        return found.rows, _apparent(found), False
+    if beside and beside.change and beside.answer == "differs":
+        return found.beside, beside.change.value, False
+    if primary.answer == "differs":
+        return found.rows, (-1 if primary.name.endswith("_ms") else 1) * primary.change.value, False
+    tokens = found.row("tokens_per_cycle") if primary.answer == "cannot tell" else None
+    moved = tokens.change.value if tokens and tokens.change and tokens.answer == "differs" else None
+    return found.beside if beside else found.rows, moved, True
+
+
+def _apparent(found: Comparison) -> float | None:
+    """From levels that may not be compared as they are."""
     for name, sign in (("tokens_per_second", 1), ("cycle_ms", -1)):
         levels = [courses.level(one, name) for one in (found.before, found.after)]
         if levels[0] and levels[1]:
@@ -93,13 +116,16 @@ def _total(found: Comparison) -> float | None:
     return None
 
 
-def _move(found: Comparison, name: str, total: float) -> Move | None:
+def _move(found: Comparison, rows: list[Row], name: str, total: float) -> Move | None:
+    if name == "plain" and found.control and rows is found.beside:
+        return Move(name, found.control.before, found.control.after, 0.0, 0.0)  # what all else is held against
     if name == "plain":
-        return _of_row(name, found.control, total) or _raw(found, name, total)
+        return _of_row(name, found.control, total)
     if name == "prefill":
         levels = [courses.prefill(one) for one in (found.before, found.after)]
         return _of_levels(name, levels[0], levels[1], total)
-    row = found.row(QUANTITIES[name]) or (found.row("rest_ms") if name == "host" else None)
+    known = {row.name: row for row in rows}
+    row = known.get(QUANTITIES[name]) or (known.get("rest_ms") if name == "host" else None)
     return _of_row(name, row, total) or _raw(found, name, total)
 
 
@@ -113,8 +139,8 @@ def _of_row(name: str, row: Row | None, total: float) -> Move | None:
 
 
 def _raw(found: Comparison, name: str, total: float) -> Move | None:
-    """From levels that may not be compared as they are; plain decoding only where it was compared."""
-    if name == "plain" or not found.obstacles:
+    """From levels that may not be compared as they are."""
+    if not found.obstacles:
         return None
     levels = [courses.level(one, QUANTITIES[name]) for one in (found.before, found.after)]
     return _of_levels(name, levels[0], levels[1], total)

@@ -99,7 +99,7 @@ def separating(shown_by: Sequence[tuple[str, ...]]) -> list[str]:
     shown_by: for each cause, the experiments in which it would show. Causes that show in the same ones stay together.
     """
     causes = sorted(set(shown_by))
-    keys = sorted({key for shows in causes for key in shows}, key=lambda key: EXPERIMENTS[key].minutes)
+    keys = sorted(dict.fromkeys(key for shows in causes for key in shows), key=lambda key: EXPERIMENTS[key].minutes)
     for count in range(1, len(keys) + 1):
         fitting = [chosen for chosen in combinations(keys, count) if _separates(chosen, causes)]
         if fitting:

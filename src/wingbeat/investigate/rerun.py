@@ -12,7 +12,7 @@ from typing import Any
 
 from wingbeat.investigate import facts
 from wingbeat.investigate.case import Investigation
-from wingbeat.investigate.hypothesis import Finding
+from wingbeat.investigate.hypothesis import Finding, short
 from wingbeat.investigate.side import Side
 
 Way = dict[str, Any]  # how a launch is run, by part: asked.dtype, env.OMP_NUM_THREADS, cores, start, shape and path
@@ -122,6 +122,4 @@ def _add(made: dict[str, Rerun], cause: str, second: Way, changes: dict[str, tup
 
 
 def _short(value: Any) -> str:
-    text = " ".join(map(str, value)) if isinstance(value, list) else "none" if value in (None, "") else str(value)
-    text = " ".join(text.split())
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return "none" if value in (None, "") else short(" ".join(map(str, value)) if isinstance(value, list) else value)

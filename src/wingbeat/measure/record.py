@@ -224,7 +224,7 @@ def load(path: Path, partial: bool = False) -> RunRecord:
     except _DAMAGE as error:
         damage = f"{path} is damaged in {reader.place()}: {_reason(error)}"
         if not partial or reader.record is None:
-            raise CorruptError(damage) from error
+            raise CorruptError(f"{damage}; `wingbeat runs show` reads what stands before it") from error
         reader.record.damage = damage
     except UnsupportedError as error:
         raise UnsupportedError(f"{path} {error}") from error

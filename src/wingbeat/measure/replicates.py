@@ -97,13 +97,14 @@ def answer(found: Change, same_within: float = SAME_WITHIN) -> Answer:
 def launches_needed(found: Change, same_within: float = SAME_WITHIN) -> int | None:
     """Launches a side that would give an answer 4 times in 5, if change and noise are what they now seem to be.
 
-    None: the noise is not known, or more than 200 would be needed.
+    More than there are, where these do not tell. None: the noise is not known, or more than 200 would be needed.
     """
     if found.basis == "assumed":
         return None
     paired = found.basis == "pairs"
     room = math.log1p(same_within) - abs(found.value)
-    for count in range(2, MOST_LAUNCHES + 1):
+    least = max(found.launches) + 1 if answer(found, same_within) == "cannot tell" else 2
+    for count in range(least, MOST_LAUNCHES + 1):
         freedom = count - 1 if paired else 2 * (count - 1)
         error = found.noise * math.sqrt((1 if paired else 2) / count)
         spare = quantile(freedom, POWER) * error

@@ -51,6 +51,7 @@ def document(found: Comparison) -> dict[str, Any]:
         "explained_by": [row.name for row in found.explained_by()],
         "unaccounted": found.unaccounted,
         "plain": _row_document(found.control) if found.control else None,
+        "beside_plain": [_row_document(row) for row in found.beside],
         "break_even": [asdict(entry) if entry else None for entry in found.break_even],
         "acceptance": [asdict(position) for position in found.positions],
         "contexts": [
@@ -159,6 +160,7 @@ def _where(found: Comparison) -> list[str]:
         answer = {"differs": "", "same": ", the same", "cannot tell": ", not certain"}[found.control.answer]
         change = percent(found.control.change.value)
         sentences.append(f"Plain decoding went from {_levels(found.control)} tok/s ({change}{answer}).")
+    sentences += _beside_plain(found)
     text = " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)
     even = [
         _break_even(one, entry)
@@ -166,6 +168,17 @@ def _where(found: Comparison) -> list[str]:
         if entry and not found.obstacles
     ]
     return [part for part in (text, *even) if part]
+
+
+def _beside_plain(found: Comparison) -> list[str]:
+    """How many times plain decoding of the same launches."""
+    row = next((row for row in found.beside if row.name == "tokens_per_second"), None)
+    whole = found.row("tokens_per_second")
+    if row is None or row.change is None or whole is None or found.control is None:
+        return []
+    first, second = whole.before / found.control.before, whole.after / found.control.after
+    change = f"{percent(row.change.value)}; 95% interval {interval(row.change)}"
+    return [f"Beside plain decoding in the same launches, tok/s went from {first:.2f} to {second:.2f} times ({change})."]
 
 
 def aside(row: Row) -> str:

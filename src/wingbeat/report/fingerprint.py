@@ -60,7 +60,7 @@ def beside(found: Comparison) -> list[tuple[str, list[Change]]]:
 def remainder(found: Comparison) -> str:
     """The fields that are not listed."""
     minor = len(found.unsure) - len(_weighty(found))
-    return f"{found.same} fields are the same; {minor} minor ones cannot be told."
+    return f"Fields that are the same: {found.same}; minor ones that cannot be told: {minor}."
 
 
 def _weighty(found: Comparison) -> list[Change]:

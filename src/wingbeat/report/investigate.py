@@ -23,6 +23,7 @@ WIDTH = 100
 BY_READING = "Ruled out by what was read"
 BY_FIGURES = "Ruled out by the figures alone, or not possible here"
 NOISY = "tok/s varies too much between launches to tell; tokens per cycle changed, and is what is explained."
+BESIDE = "Speeds and times below are beside plain decoding in the same launches, so that what slowed both does not count."
 MOST = 40  # facts that are listed as the same
 HEADLINES = {
     "cause": "LIKELY: {names}. It is consistent with all that was measured; only the re-run below proves it.",
@@ -179,6 +180,7 @@ def where(found: Investigation) -> list[str]:
         return []
     kinds = {"Moved": "moved", "Hardly moved, beside that": "stayed", "Not clear": "unclear"}
     lines = [NOISY] if moves.by_tokens else []
+    lines += [BESIDE] if moves.beside else []
     for title, kind in kinds.items():
         named = [move.text for name, move in moves.by.items() if _kind(moves, name) == kind]
         lines += [f"{title}: {'; '.join(named)}."] if named else []

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from wingbeat.investigate import facts
 from wingbeat.investigate.case import Investigation
 from wingbeat.investigate.compare import Comparison
-from wingbeat.investigate.hypothesis import Finding, shown, values
+from wingbeat.investigate.hypothesis import Finding, values
 from wingbeat.investigate.pair import Row
 from wingbeat.probe import difference
 from wingbeat.report import compare as comparison
@@ -25,8 +25,6 @@ from wingbeat.report.compare import interval, number, percent, quantity
 
 TONES = {"cause": "found", "several causes": "found", "no change": "fine"}
 PLAIN_ANSWERS = {"differs": "differs", "same": "the same", "cannot tell": "not certain"}
-UNSEEN = "not recorded on both sides: "
-TO_SEE = ". To see it: "
 FIRST = ("Distribution of cycle time", "Cycle time over context")
 PICTURE = (4.4, 3.0)  # inches
 INK = re.compile("#000000|#111111|#222222")  # black in pictures, which on a dark page is white
@@ -176,31 +174,23 @@ def _lines(findings: Sequence[Finding]) -> list[Line]:
 def _line(group: Sequence[Finding]) -> Line:
     first = group[0]
     question, shape = (first.cause.question, first.cause.shape) if first.survives else ("", "")
-    missing = _missing(first) if first.verdict == "not observable" else ""
     known = values(first.decided or first.changed)
-    return Line([report.called(one) for one in group], question, first.verdict, known, _evidence(first), shape, missing)
+    return Line([report.called(one) for one in group], question, first.verdict, known, _evidence(first), shape, first.missing)
 
 
 def _evidence(one: Finding) -> str:
     """The reason without the values, which have cells of their own."""
     fits = f"what it predicts is what was seen ({one.fits[0]} of {one.fits[1]})" if one.fits[0] else ""
     if one.verdict == "not observable":
-        return fits
-    text = one.reason
-    for what in ("; ".join(shown(known)) for known in (one.decided, one.changed) if known):
-        for around in (f" ({what})", f": {what}", f"{what}. ", what):
-            text = text.replace(around, "")
-    return text or (f"changed, and {fits}" if one.survives and fits else "changed" if one.survives else "the same")
+        return one.said or fits
+    changed = f"changed, and {fits}" if fits else "changed"
+    return one.said or (changed if one.survives else "the same")
 
 
 def _unseen(found: Investigation) -> list[tuple[Finding, str, str]]:
     """Causes of which too little is known, those that are left first: name, what is missing, what would show it."""
     left = [one for one in found.left if one.verdict == "not observable"]
-    return [(one, report.called(one), _missing(one)) for one in (*left, *found.unseen)]
-
-
-def _missing(one: Finding) -> str:
-    return one.reason.partition(TO_SEE)[0].removeprefix(UNSEEN)
+    return [(one, report.called(one), one.missing or one.said) for one in (*left, *found.unseen)]
 
 
 def _pictures(found: Comparison) -> dict[str, Any]:

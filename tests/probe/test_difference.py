@@ -142,6 +142,7 @@ def test_a_fingerprint_in_a_file(tmp_path):
     [
         ("{", CorruptError), ("[]", CorruptError), ("{}", CorruptError), ('{"fingerprint": 99}', UnsupportedError),
         ('{"fingerprint": 1, "fields": {"a": {"odd": 1}}}', CorruptError),
+        ('{"fingerprint": 1, "fields": []}', CorruptError),
     ],
 )  # fmt: skip
 def test_files_that_are_none(tmp_path, text, error):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from wingbeat import probe
-from wingbeat.probe import collect, machine, registry
+from wingbeat.probe import collect, machine, process, registry
 from wingbeat.probe.host import CapturedHost, Host
 from wingbeat.probe.process import Target
 from wingbeat.probe.reading import Reading, guarded, not_applicable, unknown
@@ -24,6 +24,24 @@ def test_a_fingerprint_reads_this_machine():
     again = json.loads(json.dumps(probe.to_json(found)))
     assert again["os"]["source"] == "uname -srm"
     assert probe.from_json(again) == found
+
+
+def test_an_empty_value_is_kept():
+    assert probe.to_json({"env.CUDA_VISIBLE_DEVICES": Reading("value", "")}) == {
+        "env.CUDA_VISIBLE_DEVICES": {"state": "value", "value": ""}
+    }
+
+
+def test_what_must_not_be_looked_at_is_not_called_absent(tmp_path, monkeypatch):
+    def refuse(path, **options):
+        raise PermissionError(13, "Permission denied", path)
+
+    host = Host(str(tmp_path))
+    assert [host.exists("/x"), host.exists("/x\0")] == [False, False]
+    monkeypatch.setattr("os.stat", refuse)
+    found = guarded(lambda: process._lines(host, "/root/.nccl.conf"))
+    monkeypatch.undo()
+    assert found == unknown("no permission to look at /root/.nccl.conf")
 
 
 def test_every_field_is_in_the_registry_and_most_of_the_registry_is_read():

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from wingbeat.probe import collect, libraries, process
-from wingbeat.probe.host import CapturedHost, Host
+from wingbeat.probe import collect, difference, libraries, model_files, process
+from wingbeat.probe.host import CapturedHost, Host, NotReadError
 from wingbeat.probe.process import Target
 from wingbeat.probe.reading import guarded
 
@@ -52,7 +52,7 @@ def test_its_arguments_and_limits(server, found):
     assert found["process.uptime"].value < 600
     assert found["process.threads"].value == 1
     assert found["model.name"].value == "some/model"
-    assert found["model.weights"].state == "not applicable"
+    assert {found[f"model.{name}"].state for name in model_files.FIELDS} == {"unknown"}
 
 
 def test_its_environment_without_secrets(found):
@@ -105,6 +105,9 @@ def test_another_users_environment_is_unknown():
     assert found["process.environ"].reason == "no permission to read /proc/9/environ"
     assert not [name for name in found if name.startswith("env.")]
     assert found["workers.skew"].state == found["workers.lost"].state == "unknown"
+    assert difference.missing("workers.env.NCCL_PROTO", found).state == "unknown"
+    alone = process.probes(host, Target(9))
+    assert difference.missing("workers.env.NCCL_PROTO", alone).state == "not applicable"
 
 
 def test_what_watches_a_process():
@@ -145,10 +148,68 @@ def test_versions_of_libraries(tmp_path):
     inside = "/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2"
     assert libraries.describe(host, inside) == "2.27.5, build 000102030405"
     assert libraries.describe(host, "/libcuda.so.1") == "590.48.01, 7 bytes"
-    assert libraries.describe(host, f"{inside} (deleted)") == "libnccl.so.2, replaced on disk since it was loaded"
+    with pytest.raises(NotReadError, match=r"libnccl\.so\.2 was replaced on disk"):
+        libraries.describe(host, f"{inside} (deleted)")
     (tmp_path / "proc/3").mkdir(parents=True)
     (tmp_path / "proc/3/maps").write_text(f"7f00-7f01 r-xp 0 0:0 1   {inside}\n7f02-7f03 r-xp 0 0:0 2   /x (deleted)\n")
     assert libraries.loaded(host, Target(3))["loaded.nccl"].value == "2.27.5, build 000102030405"
+    nccl.unlink()
+    assert libraries.loaded(host, Target(3))["loaded.nccl"].state == "unknown"
+
+
+def test_what_a_hidden_child_has_loaded_is_unknown():
+    files = {"/proc/3/maps": "7f00-7f01 r-xp 0 0:0 1   /x/libgomp.so.1\n", "/proc/4/stat": ""}
+    found = libraries.loaded(CapturedHost(files, {}), Target(3, (4, 5)))  # 5 has ended
+    assert found["process.maps"].reason == "/proc/4/maps is not there"
+    assert difference.missing("loaded.nccl", found).state == "unknown"
+    assert libraries.loaded(CapturedHost(files, {}), Target(3, (5,)))["process.maps"].value == 1
+
+
+@pytest.fixture
+def stranger(tmp_path):
+    """A machine with another user's process: what it was started with can be read, its links cannot."""
+    (tmp_path / "proc/9").mkdir(parents=True)
+    (tmp_path / "proc/9/cmdline").write_text("serve\0--model\0/m\0--api-key\0swordfish\0--password=a swordfish\0")
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m/config.json").write_text("{}")
+    return Host(str(tmp_path))
+
+
+def test_a_model_by_its_path_does_not_need_the_folder_of_the_process(stranger):
+    found = collect.group(stranger, "models", Target(9), collect.Request())
+    assert (found["model.config"].value, found["model.weights"].state) != (None, "unknown")
+    assert "swordfish" not in str(found)
+    assert collect.group(stranger, "checkout", Target(9), collect.Request())["probe.checkout"].state == "unknown"
+
+
+def test_arguments_leave_no_raw_text_and_a_failed_group_no_secret(stranger, monkeypatch):
+    monkeypatch.setitem(collect.GROUPS, "process", lambda host, *_: {"process.argv": lambda: process.argv(host, 9)})
+    found = collect.group(stranger, "process", Target(9), collect.Request())["process.argv"]
+    assert found.value[-2:] == ["[redacted]", "--password=[redacted]"]
+    assert (found.source, found.raw) == ("/proc/9/cmdline", "")
+
+    def fail(host, target, request):
+        raise ValueError(" ".join(process.argv(host, 9)[:5]))
+
+    monkeypatch.setitem(collect.GROUPS, "process", fail)
+    made = collect.group(stranger, "process", Target(9), collect.Request())["probe.process"]
+    assert made.reason.endswith("--api-key [redacted]")
+    assert "swordfish" not in str(made)
+
+
+def test_files_that_arguments_name_are_hashed(tmp_path):
+    (tmp_path / "proc/9").mkdir(parents=True)
+    (tmp_path / "proc/9/cwd").symlink_to("/work")
+    (tmp_path / "proc/9/cmdline").write_text("python\0serve.py\0--chat-template=/t.jinja\0--port\01\0--key\0/secret\0")
+    (tmp_path / "work").mkdir()
+    for name in ("work/serve.py", "t.jinja", "secret"):
+        (tmp_path / name).write_text("1")
+    host = Host(str(tmp_path))
+    before = process.named_files(host, 9)
+    assert [line.split(" sha256:")[0] for line in before] == ["/work/serve.py", "/t.jinja"]
+    (tmp_path / "t.jinja").write_text("2")
+    after = process.named_files(host, 9)
+    assert (before[0] == after[0], before[1] == after[1]) == (True, False)
 
 
 def test_uptime_grows():

@@ -8,10 +8,10 @@ import subprocess
 
 import pytest
 
-from wingbeat.probe import caches, checkout, model_files, software
+from wingbeat.probe import caches, checkout, collect, model_files, software
 from wingbeat.probe.host import Host
 from wingbeat.probe.process import Target
-from wingbeat.probe.reading import Reading
+from wingbeat.probe.reading import guarded
 
 HERE = Target(os.getpid(), (), True)
 
@@ -48,13 +48,44 @@ def test_packages_by_their_folders(packages):
 def test_a_package_run_from_a_checkout(packages, tmp_path):
     origin = {"url": f"file://{tmp_path}", "dir_info": {"editable": True}}
     (packages / "vllm-0.33.0.dist-info/direct_url.json").write_text(json.dumps(origin))
-    assert software.packages(Host(), HERE)["editable.vllm"].value.startswith("not run from a git checkout")
+    first = software.packages(Host(), HERE)["editable.vllm"]
+    assert (first.value[:20], first.raw) == ("no checkout, source ", "not run from a git checkout")
+    (tmp_path / "kernel.py").write_text("x = 1\n")
+    assert software.packages(Host(), HERE)["editable.vllm"].value != first.value
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"url": 1, "dir_info": {"editable": true}}', '{"dir_info": 1}'])
+def test_an_odd_origin_costs_no_package(packages, text):
+    (packages / "vllm-0.33.0.dist-info/direct_url.json").write_text(text)
+    assert software.packages(Host(), HERE)["python.packages"].value == 2
+
+
+def test_what_was_changed_in_an_editable_package_is_kept(packages, repository):
+    origin = {"url": f"file://{repository}/inner", "dir_info": {"editable": True}}
+    (packages / "vllm-0.33.0.dist-info/direct_url.json").write_text(json.dumps(origin))
+    (repository / "inner/code.py").write_text('x = self.key(1)\napi_key = "swordfish"\n')
+    found = collect.group(Host(), "packages", HERE, collect.Request())["editable.vllm"]
+    assert "+x = self.key(1)" in found.raw
+    assert "swordfish" not in found.raw
+    (repository / "inner/more.py").write_text("x = 1\n")
+    assert software.packages(Host(), HERE)["editable.vllm"].value != found.value
 
 
 def test_untouched_packages_are_untouched(packages):
     found = software.patched(Host(), HERE, 5.0)
     assert found.value == []
-    assert found.raw == "3 Python files compared by size and time, 3 of them by content"
+    assert found.raw == "4 files compared by size and time, 4 by content"
+
+
+@pytest.mark.parametrize("name", ["vllm/c.so", "vllm/configs/E=8.json"])
+def test_libraries_and_tuned_tables_are_looked_at_and_what_was_added_is_found(packages, name):
+    path = packages / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("another")
+    (packages / "thing.json").write_text("no engine's")
+    digest = hashlib.sha256(b"another").hexdigest()[:16]
+    word = "" if name == "vllm/c.so" else "added "
+    assert software.patched(Host(), HERE, 0.0).value == [f"{name} {word}sha256:{digest}"]
 
 
 @pytest.mark.parametrize("text", ["x = 1; import time\n", "x = 2\n"])
@@ -79,17 +110,28 @@ def test_a_patch_that_hides_size_and_time_is_found_by_content(packages):
 def test_files_that_run_at_every_start_are_seen(packages):
     (packages / "patch.pth").write_text("import patch")
     found = software.startup(Host(), HERE)
-    assert found == {"patch.pth": hashlib.sha256(b"import patch").hexdigest()[:16]}
+    assert found == [f"patch.pth sha256:{hashlib.sha256(b'import patch').hexdigest()[:16]}"]
+    (packages / "hot_key.pth").write_text("import key")
+    shown = collect.group(Host(), "patched", HERE, collect.Request())["packages.startup"].value
+    assert f"hot_key.pth sha256:{hashlib.sha256(b'import key').hexdigest()[:16]}" in shown
 
 
 def test_what_was_found_before_the_time_was_over_is_told(packages, monkeypatch):
     (packages / "vllm/a.py").write_text("x = 1; import time\n")
-    ticks = iter([0.0, 1.0, 3.0])
+    ticks = iter([0.0, 1.0, 3.0, 3.0, 3.1])
     monkeypatch.setattr(software.time, "monotonic", lambda: next(ticks))
     found = software.patched(Host(), HERE, 0.0)
     assert found.state == "unknown"
-    assert "after 2 files" in found.reason
+    assert "after 3 files, before " in found.reason
     assert "changed among them: vllm/a.py sha256:" in found.reason
+
+
+def test_files_that_stand_out_are_hashed_for_a_bounded_time(packages, monkeypatch):
+    (packages / "vllm/a.py").write_text("x = 1; import time\n")
+    monkeypatch.setattr(software, "SUSPECTS", -1.0)
+    found = software.patched(Host(), HERE, 0.0)
+    assert found.state == "unknown"
+    assert "0 of 1 that stand out were hashed" in found.reason
 
 
 def test_a_missing_file_is_a_change(packages):
@@ -135,8 +177,28 @@ def test_the_state_of_a_checkout(repository):
     assert "+key = x(2)" in changed.raw
     assert "abcdefgh" not in changed.raw
     (repository / "new.py").write_text("")
-    assert checkout.untracked(host, inner) == ["new.py"]
-    assert checkout.facts(host, inner)["diff"] == changed.value
+    before = checkout.untracked(host, inner)
+    assert [line.split(" ")[0] for line in before] == ["new.py"]
+    (repository / "new.py").write_text("x = 1\n")
+    assert checkout.untracked(host, inner) != before
+
+
+def test_asking_for_the_state_of_a_checkout_writes_nothing(repository):
+    os.utime(repository / "inner/code.py", (1, 1))
+    index = repository / ".git/index"
+    before = index.read_bytes()
+    assert checkout.diff(Host(), str(repository)).value == checkout.CLEAN
+    assert index.read_bytes() == before
+    (repository / "inner/code.py").chmod(0o755)
+    assert "new mode 100755" in checkout.diff(Host(), str(repository)).raw
+
+
+def test_many_unknown_files_are_told_by_name(repository, monkeypatch):
+    monkeypatch.setattr(checkout, "LISTED", 1)
+    for name in ("a.py", "b.py"):
+        (repository / name).write_text("")
+    first, rest = checkout.untracked(Host(), str(repository))
+    assert (first[:5], rest[:16]) == ("a.py ", "1 more, by name ")
 
 
 def test_a_folder_outside_or_ignored_by_a_checkout_has_no_commit(repository, tmp_path_factory):
@@ -156,7 +218,8 @@ def model(tmp_path):
 
 def facts(place):
     host = Host()
-    return {name: read() for name, read in model_files.probes(host, "model", str(place), {}).items()}
+    found = model_files.probes(host, "model", str(place), {})
+    return {name: read() for name, read in found.items() if callable(read)}
 
 
 def test_a_models_files_are_hashed(model):
@@ -169,6 +232,39 @@ def test_a_models_files_are_hashed(model):
     after = facts(model)
     changed = {name for name in before if before[name] != after[name]}
     assert changed == {"model.generation_config", "model.chat_template", "model.weights"}
+
+
+def test_every_file_that_makes_tokens_or_runs_is_hashed_and_the_configuration_kept(model):
+    (model / "config.json").write_text(json.dumps({"filler": "x" * 1000, "v_head_dim": 128}))
+    before = facts(model)
+    assert '"v_head_dim": 128' in before["model.config"].raw
+    assert before["model.code"].state == "not applicable"
+    (model / "tokenizer.model").write_bytes(b"\xff")
+    second = facts(model)
+    (model / "tokenizer.model").write_bytes(b"\xfe")
+    third = facts(model)
+    assert len({one["model.tokenizer"] for one in (before, second, third)}) == 3
+    for name in ("merges.txt", "qwen.tiktoken", "modeling.py"):
+        (model / name).write_text("")
+    changed = {name for name, value in facts(model).items() if third[name] != value}
+    assert changed == {"model.tokenizer", "model.code"}
+
+
+def test_a_tokenizer_of_another_place(model, tmp_path_factory):
+    other = tmp_path_factory.mktemp("other")
+    (other / "vocab.json").write_text("{}")
+    request = collect.Request(models={"model": str(model), "tokenizer": str(other)})
+    found = collect.group(Host(), "models", HERE, request)
+    assert found["model.tokenizer"].value == facts(other)["model.tokenizer"]
+    assert found["model.config"].value == facts(model)["model.config"].value
+    assert not [name for name in found if name.startswith("tokenizer")]
+
+
+def test_a_model_that_is_not_found_is_unknown(tmp_path):
+    found = model_files.probes(Host(), "head", "a/b", {"HOME": str(tmp_path)})
+    assert found.pop("head.name").value == "a/b"
+    assert {reading.state for reading in found.values()} == {"unknown"}
+    assert set(found) == {f"head.{name}" for name in model_files.FIELDS}
 
 
 def test_a_single_file_is_a_model_too(model):
@@ -185,6 +281,11 @@ def test_a_hub_id_is_found_among_the_downloads(tmp_path):
     assert model_files.locate(Host(), "a/b", {"HF_HOME": f"{tmp_path}/.cache/huggingface"}) == found
     assert model_files.locate(Host(), "a/b", {"HF_HUB_CACHE": str(folder.parent)}) == found
     assert model_files.locate(Host(), "a/c", {"HOME": str(tmp_path)}) is None
+    (folder / "refs/v2").write_text("456")
+    (folder / "snapshots/456").mkdir()
+    for revision in ("v2", "456"):
+        assert model_files.locate(Host(), f"a/b@{revision}", {"HOME": str(tmp_path)}) == f"{folder}/snapshots/456"
+    assert model_files.locate(Host(), "a/b@v3", {"HOME": str(tmp_path)}) is None
 
 
 @pytest.mark.parametrize(
@@ -194,6 +295,11 @@ def test_a_hub_id_is_found_among_the_downloads(tmp_path):
         ("python -m x --model-path=m --speculative-draft-model-path d", {"model": "m", "head": "d"}),
         ('python --model m --speculative-config {"method":"eagle3","model":"d"}', {"model": "m", "head": "d"}),
         ("python --speculative-config broken", {}),
+        ("vllm serve --tp 2 m --port 1", {"model": "m"}),
+        ("vllm serve --tp=2 --api-key k1 k2/x --eager a/b", {}),
+        ("vllm serve --served-model-name x y --tp 2 a/b --revision r", {"model": "a/b@r"}),
+        ("python --model m --tokenizer t --tokenizer-revision=r", {"model": "m", "tokenizer": "t@r"}),
+        ('python --model m --speculative-config {"model":"d","revision":"r"}', {"model": "m", "head": "d@r"}),
         ("python --model", {}),
     ],
 )
@@ -215,10 +321,14 @@ def test_caches_by_names_sizes_and_tuned_choices(tmp_path):
     assert caches.places({"HOME": "/h", "XDG_CACHE_HOME": "/c"})["flashinfer"] == "/c/flashinfer"
 
 
-def test_a_cache_that_is_too_large_is_not_hashed(tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_listed_is_unknown(tmp_path, monkeypatch):
     monkeypatch.setattr(caches, "MOST", 1)
     for name in "abc":
         (tmp_path / name).write_text("")
-    assert caches.listing(Host(), str(tmp_path)) == Reading(
-        "value", {"files": "3 or more"}, raw=f"not all of {tmp_path} was listed"
-    )
+    assert caches.listing(Host(), str(tmp_path)).state == "unknown"
+    monkeypatch.setattr("os.scandir", refuse)
+    assert guarded(lambda: caches.listing(Host(), str(tmp_path))).reason == f"{tmp_path}: Permission denied"
+
+
+def refuse(path):
+    raise PermissionError(13, "Permission denied", path)

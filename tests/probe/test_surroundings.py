@@ -80,6 +80,7 @@ V2 = {
 }
 V1 = {
     "/proc/7/cgroup": "4:memory:/box\n3:cpu,cpuacct:/box\n0::/",
+    "/proc/7/mountinfo": "22 1 8:1 / / rw - ext4 /dev/sda1 rw",
     "/sys/fs/cgroup/cpu/box/cpu.cfs_quota_us": "-1",
     "/sys/fs/cgroup/cpu/box/cpu.cfs_period_us": "100000",
     "/sys/fs/cgroup/cpu/box/cpu.stat": "nr_periods 0\nnr_throttled 2\nthrottled_time 5000000",

@@ -24,7 +24,10 @@ def fingerprint(models: Mapping[str, str] | None = None) -> dict[str, Reading]:
 
 def to_json(readings: Mapping[str, Reading]) -> dict[str, dict[str, Any]]:
     """The readings as a record keeps them: state, the value or the reason, source and raw text."""
-    return {name: {key: v for key, v in asdict(r).items() if v not in (None, "")} for name, r in readings.items()}
+    return {
+        name: {key: v for key, v in asdict(r).items() if v not in (None, "") or (key, r.state) == ("value", "value")}
+        for name, r in readings.items()
+    }
 
 
 def from_json(fields: Mapping[str, Mapping[str, Any]]) -> dict[str, Reading]:

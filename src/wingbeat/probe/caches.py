@@ -8,8 +8,8 @@ import time
 from functools import partial
 from typing import Any
 
-from wingbeat.probe.host import Host
-from wingbeat.probe.reading import Probes, Reading, not_applicable
+from wingbeat.probe.host import Host, NotReadError
+from wingbeat.probe.reading import Probes, Reading, not_applicable, unknown
 
 MOST = 20_000  # files that are listed
 SECONDS = 0.3
@@ -42,23 +42,28 @@ def places(variables: dict[str, str]) -> dict[str, str]:
 
 def listing(host: Host, folder: str) -> dict[str, Any] | Reading:
     """Files, bytes, and a hash of names and sizes (of contents, for files of tuned choices)."""
-    if not os.path.isdir(host.root + folder):
+    top = host.place(folder)
+    if not host.exists(folder) or not os.path.isdir(top):
         return not_applicable(f"{folder} is not there")
     end = time.monotonic() + SECONDS
     digest = hashlib.sha256()
     count = size = 0
-    for place, folders, files in os.walk(host.root + folder):
+    for place, folders, files in os.walk(top, onerror=_refuse):
         folders.sort()
         for name in sorted(files):
             path = os.path.join(place, name)
             bytes_ = os.path.getsize(path) if os.path.exists(path) else 0
-            digest.update(f"{os.path.relpath(path, host.root + folder)} {bytes_}\n".encode())
+            digest.update(f"{os.path.relpath(path, top)} {bytes_}\n".encode())
             if name.endswith(TUNED) and bytes_ < SMALL:
                 digest.update(_content(path))
             count, size = count + 1, size + bytes_
         if count > MOST or time.monotonic() > end:
-            return Reading("value", {"files": f"{count} or more"}, raw=f"not all of {folder} was listed")
+            return unknown(f"{folder} has too many files to list in {SECONDS:g} s ({count} were)")
     return {"files": count, "bytes": size, "hash": digest.hexdigest()[:16]}
+
+
+def _refuse(error: OSError) -> None:
+    raise NotReadError(f"{error.filename}: {error.strerror}") from None
 
 
 def _content(path: str) -> bytes:

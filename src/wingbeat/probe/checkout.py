@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import re
 from functools import partial
 
 from wingbeat.probe.host import Host, NotReadError
@@ -11,6 +11,7 @@ from wingbeat.probe.reading import Probes, Reading, not_applicable
 from wingbeat.probe.redact import clean_code
 
 CLEAN = "no changes"
+LISTED = 200  # files that are hashed one by one
 DIFF_LIMIT = 200_000  # characters of a difference that are kept
 
 
@@ -21,12 +22,6 @@ def probes(host: Host, folder: str) -> Probes:
         "git.diff": partial(diff, host, folder),
         "git.untracked": partial(untracked, host, folder),
     }
-
-
-def facts(host: Host, folder: str) -> dict[str, str]:
-    """Commit and difference of a checkout as texts. Raises NotReadError."""
-    readings = {"commit": commit(host, folder), "diff": diff(host, folder)}
-    return {name: r.value or r.reason if isinstance(r, Reading) else r for name, r in readings.items()}
 
 
 def commit(host: Host, folder: str) -> str | Reading:
@@ -40,20 +35,24 @@ def diff(host: Host, folder: str) -> str | Reading:
     missing = _outside(host, folder)
     if missing:
         return missing
-    text = _git(host, folder, "diff", "HEAD", "--no-ext-diff", "--no-color", "--", ":/")
+    text = _git(host, folder, "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color", "--", ":/")
+    text = re.sub(r"^diff --git [^\n]*(?:\n(?=diff --git )|\Z)", "", text, flags=re.M).strip()  # only touched
     if not text:
         return Reading("value", CLEAN)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return Reading("value", f"changes {digest}", raw=clean_code(text[:DIFF_LIMIT]))
+    return Reading("value", f"changes {_hash(text.encode())}", raw=clean_code(text[:DIFF_LIMIT]))
 
 
 def untracked(host: Host, folder: str) -> list[str] | Reading:
-    """Python files that git does not know and does not ignore: they may be imported."""
+    """Python files that git does not know and does not ignore, with a hash of each: they may be imported."""
     missing = _outside(host, folder)
     if missing:
         return missing
     listed = _git(host, folder, "ls-files", "--others", "--exclude-standard", "--full-name", "--", ":/*.py")
-    return listed.splitlines()[:200]
+    top = _git(host, folder, "rev-parse", "--show-toplevel")[len(host.root) :]
+    names = listed.splitlines()
+    found = [f"{name} {_hash(host.content(f'{top}/{name}'))}" for name in names[:LISTED]]
+    rest = names[LISTED:]
+    return [*found, f"{len(rest)} more, by name {_hash(chr(10).join(rest).encode())}"] if rest else found
 
 
 def _outside(host: Host, folder: str) -> Reading | None:
@@ -62,11 +61,19 @@ def _outside(host: Host, folder: str) -> Reading | None:
         top = _git(host, folder, "rev-parse", "--show-toplevel")
         tracked = _git(host, folder, "ls-files", "--", ".")
     except NotReadError as error:
-        if "not installed" in str(error) or "dubious ownership" in str(error):
+        if "not a git repository" not in str(error):
             raise
         return not_applicable("not run from a git checkout")
     return None if tracked else not_applicable(f"inside the checkout {top}, but no part of it")
 
 
 def _git(host: Host, folder: str, *arguments: str) -> str:
-    return host.run("git", "-C", os.path.join(host.root + folder), *arguments)
+    """Asks git, which writes nothing (it would refresh its index) and starts nothing else."""
+    if host.apart:
+        raise NotReadError("git cannot be asked from outside about what a container holds")
+    quiet = ("-c", "diff.autoRefreshIndex=false", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
+    return host.run("git", "-C", host.place(folder), *quiet, *arguments)
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]

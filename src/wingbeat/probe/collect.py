@@ -10,7 +10,7 @@ from typing import Callable, Iterator
 
 from wingbeat.probe import amd, bus, caches, checkout, container, libraries, machine, model_files, nvidia, nvml, process
 from wingbeat.probe import software as packages
-from wingbeat.probe.host import Host
+from wingbeat.probe.host import Host, files_of
 from wingbeat.probe.load import Load, under_load
 from wingbeat.probe.process import Target
 from wingbeat.probe.reading import Probes, Reading, Readings, guarded, not_applicable
@@ -54,19 +54,18 @@ def _patched(host: Host, target: Target, request: Request) -> Probes:
 
 
 def _checkout(host: Host, target: Target, request: Request) -> Probes:
-    folder = os.path.dirname(os.path.dirname(__file__)) if target.here else os.readlink(f"/proc/{target.pid}/cwd")
-    own = {"wingbeat.source": partial(packages.source, folder)} if target.here else {}
+    here = target.here
+    folder = os.path.dirname(os.path.dirname(__file__)) if here else process.link(host, f"/proc/{target.pid}/cwd")
+    own = {"wingbeat.source": partial(packages.source, host, folder)} if here else {}
     return {**checkout.probes(host, folder), **own}
 
 
 def _models(host: Host, target: Target, request: Request) -> Probes:
-    named = model_files.named_in(process.argv(host, target.pid)) if not target.here else {}
-    folder = os.readlink(f"/proc/{target.pid}/cwd")
+    arguments = [] if target.here else guarded(lambda: process.argv(host, target.pid)).value or []
+    folder = guarded(lambda: process.link(host, f"/proc/{target.pid}/cwd")).value or ""
     found: Probes = {}
-    for role, name in {**named, **request.models}.items():
-        path = os.path.join(folder, name)
-        name = path if host.exists(path) else name
-        found.update(model_files.probes(host, role, name, _variables(host, target)))
+    for role, name in {**model_files.named_in(arguments), **request.models}.items():
+        found.update(model_files.probes(host, role, name, _variables(host, target), folder))
     return found
 
 
@@ -94,7 +93,8 @@ GROUPS: dict[str, Group] = {
 }
 
 
-OF_MACHINE = ("devices", "machine", "bus", "models")
+HARDWARE = ("devices", "machine", "bus")
+OF_MACHINE = (*HARDWARE, "models")
 
 
 def names(request: Request) -> tuple[str, ...]:
@@ -113,15 +113,21 @@ def groups(request: Request) -> Iterator[tuple[str, Readings]]:
 
 def group(host: Host, name: str, target: Target, request: Request) -> Readings:
     """The readings of one group, without secrets."""
+    if host.live and not target.here and name not in HARDWARE:
+        host = files_of(host, target.pid)
     made = guarded(lambda: GROUPS[name](host, target, request), host)
-    if made.state != "value":
-        return {f"probe.{name}": made}
-    readings = {}
-    for label, probe in made.value.items():
-        reading = probe if isinstance(probe, Reading) else guarded(probe, host)
-        raw = clean_code(reading.raw) if label == "git.diff" else clean(reading.raw)
-        readings[label] = replace(reading, value=clean(reading.value), reason=clean(reading.reason), raw=raw)
-    return readings
+    probes = made.value if made.state == "value" else {f"probe.{name}": made}
+    return {
+        label: _cleaned(label, probe if isinstance(probe, Reading) else guarded(probe, host))
+        for label, probe in probes.items()
+    }
+
+
+def _cleaned(label: str, reading: Reading) -> Reading:
+    """The reading without secrets."""
+    code = label == "git.diff" or label.startswith("editable.")
+    raw = clean_code(reading.raw) if code else clean(reading.raw)
+    return replace(reading, value=clean(reading.value), reason=clean(reading.reason), raw=raw)
 
 
 def take(request: Request) -> Readings:
@@ -138,4 +144,4 @@ def loaded(request: Request, load: Load) -> Readings:
         return {name: r for name, r in _devices(host, target, request).items() if isinstance(r, Reading)}
 
     found = under_load(host, target.pid, load, devices)
-    return {name: replace(reading, value=clean(reading.value)) for name, reading in found.items()}
+    return {name: _cleaned(name, reading) for name, reading in found.items()}

@@ -10,6 +10,8 @@ from wingbeat.probe.host import Host, NotReadError
 from wingbeat.probe.reading import Probes, Reading, not_applicable
 
 CGROUPS = "/sys/fs/cgroup"
+CPUSETS = ("cpuset.cpus.effective", "cpuset.effective_cpus")
+KINDS = re.compile(r"kubepods|docker(?=[-/][0-9a-f]{12})|/lxc(?=[./])|containerd(?=[-/:])|libpod(?=[-/])")
 
 
 def probes(host: Host, pid: int | str) -> Probes:
@@ -17,57 +19,61 @@ def probes(host: Host, pid: int | str) -> Probes:
     return {
         "cgroup.cpu.quota": partial(cpu_quota, host, pid),
         "cgroup.cpu.throttled": partial(throttled, host, pid),
-        "cgroup.cpus": partial(_limit, host, pid, ("cpuset.cpus.effective", "cpuset.effective_cpus"), "cpuset"),
+        "cgroup.cpus": lambda: host.text(_files(host, pid, CPUSETS, "cpuset")[0]),
         "cgroup.memory.limit": partial(memory_limit, host, pid),
-        "container": partial(container, host),
+        "container": partial(container, host, pid),
         "container.shared_memory": partial(shared_memory, host),
         "virtual_machine": partial(virtual_machine, host),
     }
 
 
 def cpu_quota(host: Host, pid: int | str) -> float | Reading:
-    """Processors' worth of time that the group may use; not applicable where it is unbounded."""
-    if _unified(host, pid, "cpu.max"):
-        quota, period = _limit(host, pid, ("cpu.max",), "cpu").split()
-    else:
-        quota = _limit(host, pid, ("cpu.cfs_quota_us",), "cpu")
-        period = _limit(host, pid, ("cpu.cfs_period_us",), "cpu")
-    if quota in ("max", "-1"):
-        return not_applicable("no quota", f"{quota} {period}")
-    return int(quota) / int(period)
+    """Processors' worth of time that the group and those above it leave; not applicable where all are unbounded."""
+    quotas = []
+    for path in _files(host, pid, ("cpu.max", "cpu.cfs_quota_us"), "cpu"):
+        quota, *period = host.text(path).split()
+        if quota not in ("max", "-1"):
+            quotas.append(int(quota) / int(period[0] if period else host.text(path.replace("quota", "period"))))
+    return min(quotas) if quotas else not_applicable("no quota")
 
 
 def throttled(host: Host, pid: int | str) -> dict[str, int]:
-    """How often, and for how many microseconds, the group was held back by its quota."""
-    text = _limit(host, pid, ("cpu.stat",), "cpu")
-    found = {name: int(value) for name, value in re.findall(r"^(\w+) (\d+)$", text, re.M)}
-    if "nr_throttled" not in found:
+    """How often, and for how many microseconds, the group and those above it were held back by their quotas."""
+    times = micros = None
+    for path in _files(host, pid, ("cpu.stat",), "cpu"):
+        found = {name: int(value) for name, value in re.findall(r"^(\w+) (\d+)$", host.text(path), re.M)}
+        if "nr_throttled" in found:
+            times = (times or 0) + found["nr_throttled"]
+            micros = (micros or 0) + found.get("throttled_usec", found.get("throttled_time", 0) // 1000)
+    if times is None or micros is None:
         raise NotReadError("cpu.stat of the group has no nr_throttled")
-    micros = found.get("throttled_usec", found.get("throttled_time", 0) // 1000)
-    return {"times": found["nr_throttled"], "us": micros}
+    return {"times": times, "us": micros}
 
 
 def memory_limit(host: Host, pid: int | str) -> int | Reading:
-    """Bytes that the group may use."""
-    text = _limit(host, pid, ("memory.max", "memory.limit_in_bytes"), "memory")
-    if text == "max" or int(text) >= 2**62:
-        return not_applicable("no limit", text)
-    return int(text)
+    """Bytes that the group and those above it leave."""
+    texts = [host.text(path) for path in _files(host, pid, ("memory.max", "memory.limit_in_bytes"), "memory")]
+    limits = [int(text) for text in texts if text != "max" and int(text) < 2**62]
+    return min(limits) if limits else not_applicable("no limit")
 
 
-def container(host: Host) -> str:
+def container(host: Host, pid: int | str) -> str:
     """The kind of container around the process, or "none"."""
-    for path, name in (("/.dockerenv", "docker"), ("/run/.containerenv", "podman")):
+    marks = {"/.dockerenv": "docker", "/run/.containerenv": "podman", "/run/secrets/kubernetes.io": "kubepods"}
+    for path, name in marks.items():
         if host.exists(path):
             return name
-    groups = host.maybe("/proc/1/cgroup")
-    return next((name for name in ("kubepods", "docker", "lxc", "containerd") if name in groups), "none")
+    named = re.search(KINDS, host.maybe(f"/proc/{pid}/cgroup"))
+    if named:
+        return named[0].strip("/")
+    root = re.search(r"^\S+ \S+ \S+ \S+ / .* - (\S+)", host.text(f"/proc/{pid}/mountinfo"), re.M)
+    return "unnamed, by its overlay root" if root and root[1] == "overlay" else "none"
 
 
 def shared_memory(host: Host) -> int:
     """Bytes of /dev/shm."""
     try:
-        facts = os.statvfs(f"{host.root}/dev/shm")
+        facts = os.statvfs(host.place("/dev/shm"))
     except OSError as error:
         raise NotReadError(f"/dev/shm: {error.strerror}") from None
     return facts.f_blocks * facts.f_frsize
@@ -91,20 +97,16 @@ def _groups(host: Host, pid: int | str) -> dict[str, str]:
     return {name: path for _, names, path in lines for name in names.split(",")}
 
 
-def _unified(host: Host, pid: int | str, name: str) -> bool:
-    path = _groups(host, pid).get("", "/")
-    return any(host.exists(f"{CGROUPS}{up}/{name}") for up in _upwards(path))
-
-
-def _limit(host: Host, pid: int | str, names: tuple[str, ...], controller: str) -> str:
-    """The file of the group or of the nearest group above it, under version 2, then under version 1."""
+def _files(host: Host, pid: int | str, names: tuple[str, ...], controller: str) -> list[str]:
+    """The file of the group and of each above it that has one, under version 2, else under version 1."""
     groups = _groups(host, pid)
-    places = [f"{CGROUPS}{up}" for up in _upwards(groups.get("", "/"))]
-    places += [f"{CGROUPS}/{controller}{up}" for up in _upwards(groups.get(controller, "/"))]
-    for place in places:
-        for name in names:
-            if host.exists(f"{place}/{name}"):
-                return host.text(f"{place}/{name}")
+    for top, path in ((CGROUPS, groups.get("", "/")), (f"{CGROUPS}/{controller}", groups.get(controller, "/"))):
+        if ".." in path:
+            raise NotReadError(f"the control group of process {pid} lies outside of those that are seen here")
+        places = [f"{top}{up}/{name}" for up in _upwards(path) for name in names]
+        found = [place for place in places if host.exists(place)]
+        if found:
+            return found
     raise NotReadError(f"no {' or '.join(names)} in the control groups of process {pid}")
 
 

@@ -58,5 +58,5 @@ def load(path: Path) -> Fingerprint:
             raise UnsupportedError(f"{path} was written by a newer wingbeat; update this one")
         readings = from_json(found["fields"])
         return Fingerprint(found["taken"], found["seconds"], found["where"], readings, found["notes"])
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise CorruptError(f"{path} is not a fingerprint, or a damaged one; take it again") from error

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import subprocess
 from typing import Mapping
 
 NOT_FOUND, NOT_ALLOWED = 127, 126  # exit codes of a shell for commands that are missing or not permitted
 RAW_LIMIT = 600  # characters of a source that are kept beside a value
+PRIVATE = re.compile(r"/proc/\d+/(?:cmdline|environ)$")  # never kept as raw text: nothing tells where an entry ends
+OURS = ("/proc/", "/sys/")
 
 
 class NotReadError(Exception):
@@ -23,6 +26,7 @@ class Host:
     """This machine, or a tree of files that looks like one (`root`)."""
 
     live = True  # whether the machine is here
+    apart = False  # whether files are those of a process that sees others
 
     def __init__(self, root: str = "/") -> None:
         self.root = root.rstrip("/")
@@ -38,8 +42,17 @@ class Host:
             raise NotReadError(f"no permission to read {path}") from None
         except OSError as error:
             raise NotReadError(f"{path}: {error.strerror or error}") from None
-        self._heard.append((path, content.strip()))
+        self._heard.append((path, "" if PRIVATE.match(path) else content.strip()))
         return content.strip()
+
+    def content(self, path: str) -> bytes:
+        """A file's bytes. Raises NotReadError."""
+        self._heard.append((path, ""))
+        try:
+            with open(self.place(path), "rb") as file:
+                return file.read()
+        except OSError as error:
+            raise NotReadError(f"{path}: {error.strerror}") from None
 
     def maybe(self, path: str) -> str:
         """A file's text, or "" where it cannot be read."""
@@ -75,30 +88,101 @@ class Host:
         """The sources read since `forget`, and what they said (its beginning)."""
         sources = list(dict.fromkeys(source for source, _ in self._heard))
         more = f" and {len(sources) - 3} more" if len(sources) > 3 else ""
-        text = "\n".join(said for _, said in self._heard[:3]).replace("\0", " ")
+        text = "\n".join(said for _, said in self._heard[:3] if said).replace("\0", " ")
         cut = f"... ({len(text) - RAW_LIMIT} characters more)" if len(text) > RAW_LIMIT else ""
         return "; ".join(sources[:3]) + more, text[:RAW_LIMIT] + cut
 
     def paths(self, pattern: str) -> list[str]:
         """The files and folders that match, sorted."""
-        return sorted(path[len(self.root) :] for path in glob.glob(self.root + pattern))
+        top = self._top(pattern)
+        return sorted(path[len(top) :] for path in glob.glob(top + pattern))
+
+    def names(self, folder: str) -> list[str]:
+        """What is in a folder, sorted. Raises NotReadError."""
+        try:
+            return sorted(os.listdir(self.place(folder)))
+        except OSError as error:
+            raise NotReadError(f"{folder}: {error.strerror}") from None
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a file or folder (or it cannot be told from one that is not there)."""
-        return os.path.exists(self.root + path)
+        """Whether there is such a file or folder. Raises NotReadError where that is not told."""
+        try:
+            os.stat(self.place(path))
+        except PermissionError:
+            raise NotReadError(f"no permission to look at {path}") from None
+        except (OSError, ValueError):
+            return False
+        return True
+
+    def place(self, path: str) -> str:
+        """Where the system finds it."""
+        return self.root + path
 
     def real(self, path: str) -> str:
         """The path with its links followed."""
         return os.path.realpath(self.root + path)[len(os.path.realpath(self.root or "/").rstrip("/")) :]
 
     def _read(self, path: str) -> str:
-        with open(self.root + path, encoding="utf-8", errors="replace") as file:
+        with open(self.place(path), encoding="utf-8", errors="replace") as file:
             return file.read()
+
+    def _top(self, path: str) -> str:
+        return self.root
 
     def _call(self, argv: tuple[str, ...], timeout: float) -> tuple[int, str, str]:
         pipe = subprocess.PIPE
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, timeout=timeout, check=False)
         return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+
+
+class Inside(Host):
+    """This machine with the files that a process sees in its container; /proc and /sys are those of here."""
+
+    apart = True
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(f"/proc/{pid}/root")
+
+    def place(self, path: str) -> str:
+        """Where the system finds it."""
+        return self._top(path) + self.real(path)
+
+    def real(self, path: str) -> str:
+        """The path with its links followed, none of them out of the container."""
+        if path.startswith(OURS):
+            return path
+        pending, done, links = path.split("/"), "", 0
+        while pending:
+            part = pending.pop(0)
+            if part in ("", ".", ".."):
+                done = done.rpartition("/")[0] if part == ".." else done
+                continue
+            try:
+                link = os.readlink(f"{self.root}{done}/{part}")
+            except OSError:  # no link
+                done += f"/{part}"
+                continue
+            links += 1
+            if links > 40:
+                raise NotReadError(f"{path} is a link to itself")
+            pending = link.split("/") + pending
+            done = "" if link.startswith("/") else done
+        return done or "/"
+
+    def _top(self, path: str) -> str:
+        return "" if path.startswith(OURS) else self.root
+
+
+def files_of(host: Host, pid: int) -> Host:
+    """The host with the files that a process sees: its own where it runs in a container or another root."""
+    try:
+        places = [host.place(f"/proc/{who}/{what}") for who in ("self", pid) for what in ("ns/mnt", "root")]
+        links = [os.readlink(place) for place in places]
+        return host if links[:2] == links[2:] else Inside(pid)
+    except PermissionError:  # another user's: several process ids tell a container
+        return Inside(pid) if re.search(r"^NSpid:\s*\d+\s+\d", host.maybe(f"/proc/{pid}/status"), re.M) else host
+    except OSError:
+        return host
 
 
 class CapturedHost(Host):

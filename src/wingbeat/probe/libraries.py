@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
+from functools import partial
 
-from wingbeat.probe.host import Host
+from wingbeat.probe.host import Host, NotReadError
 from wingbeat.probe.process import Target
-from wingbeat.probe.reading import Reading, Readings, guarded
+from wingbeat.probe.reading import Reading, Readings, guarded, unknown
 
 NAMES = {  # field: pattern of the beginning of the file name
     "nccl": "libnccl.so", "rccl": "librccl.so", "cuda": "libcuda.so", "cudart": "libcudart.so",
@@ -22,7 +24,8 @@ HEAD = 1 << 16  # bytes in which a library's build id is found
 
 
 def loaded(host: Host, target: Target) -> Readings:
-    """`loaded.NAME` for each library of `NAMES` that the process or a child has loaded; "process.maps": all."""
+    """`loaded.NAME` for each library of `NAMES` that the process or a child has loaded; "process.maps": how many of
+    all, unknown where a child's cannot be read, as then none is known to be absent."""
     lines: dict[str, str] = {}
     read = [guarded(lambda pid=pid: host.text(f"/proc/{pid}/maps"), host) for pid in target.pids]  # type: ignore[misc]
     if read[0].state != "value":
@@ -32,22 +35,28 @@ def loaded(host: Host, target: Target) -> Readings:
             path = line.partition("/")[2]
             if ".so" in path:
                 lines.setdefault(f"/{path}", line)
-    found: Readings = {"process.maps": Reading("value", len(lines), source=read[0].source)}
+    hidden = [one.reason for pid, one in zip(target.pids, read) if one.state != "value" and host.exists(f"/proc/{pid}")]
+    count = unknown(hidden[0]) if hidden else Reading("value", len(lines), source=read[0].source)
+    found: Readings = {"process.maps": count}
     for name, start in NAMES.items():
         paths = [path for path in lines if re.match(rf"(?:{start})", os.path.basename(path))]
-        builds = sorted({describe(host, path) for path in paths})
-        if builds:
-            value = builds[0] if len(builds) == 1 else builds
+        if paths:
             raw = "\n".join(lines[path] for path in sorted(paths))
-            found[f"loaded.{name}"] = Reading("value", value, source=f"/proc/{target.pid}/maps", raw=raw[:600])
+            reading = guarded(partial(_builds, host, paths))
+            found[f"loaded.{name}"] = replace(reading, source=f"/proc/{target.pid}/maps", raw=raw[:600])
     return found
 
 
+def _builds(host: Host, paths: list[str]) -> str | list[str]:
+    builds = sorted({describe(host, path) for path in paths})
+    return builds[0] if len(builds) == 1 else builds
+
+
 def describe(host: Host, path: str) -> str:
-    """A library by version and build, such as "2.27.5, build 1f0c9a7be011"."""
+    """A library by version and build, such as "2.27.5, build 1f0c9a7be011". Raises NotReadError."""
     place, _, gone = path.partition(" (deleted)")
     if gone or path.endswith("(deleted)"):
-        return f"{os.path.basename(place)}, replaced on disk since it was loaded"
+        raise NotReadError(f"{os.path.basename(place)} was replaced on disk since it was loaded")
     version = _version(host, place)
     build = _build(host, place)
     return ", ".join(part for part in (version or os.path.basename(place), build) if part)
@@ -69,10 +78,9 @@ def _version(host: Host, path: str) -> str:
 
 def _build(host: Host, path: str) -> str:
     try:
-        with open(host.root + path, "rb") as file:
+        with open(host.place(path), "rb") as file:
             found = BUILD_ID.search(file.read(HEAD))
             size = os.fstat(file.fileno()).st_size
     except OSError as error:
-        return f"not readable ({error.strerror})"
+        raise NotReadError(f"{path}: {error.strerror}") from None
     return f"build {found[1].hex()[:12]}" if found else f"{size} bytes"
-

@@ -5,6 +5,7 @@ A process's environment in /proc is the one that it was started with; what it se
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 
 from wingbeat.probe.host import Host, NotReadError
 from wingbeat.probe.reading import Probes, Reading, guarded, not_applicable, unknown
-from wingbeat.probe.redact import is_secret
+from wingbeat.probe.redact import clean, is_secret
 
 PREFIXES = (
     "NCCL_", "RCCL_", "CUDA_", "CUBLAS_", "CUDNN_", "NVIDIA_", "TORCH", "PYTORCH_", "TRITON_", "VLLM_", "SGLANG_",
@@ -25,6 +26,7 @@ PREFIXES = (
     "GLOO_", "RAY_", "HSA_", "HIP_", "ROCR_", "ROCM_", "GPU_", "AMD_", "MALLOC_", "JEMALLOC_", "WINGBEAT_",
     "XDG_CACHE_HOME",
 )  # fmt: skip
+LARGE = 1 << 24  # bytes from which a file that an argument names is told by its size
 CLOCK_TICKS = 100  # hundredths of a second, as Linux reports times
 
 
@@ -74,9 +76,10 @@ def probes(host: Host, target: Target) -> Probes:
     return {
         "process.pid": lambda: target.pid,
         "process.argv": partial(argv, host, target.pid),
+        "process.files": partial(named_files, host, target.pid),
         "process.observers": partial(observers, host, target),
-        "process.executable": lambda: _link(host, f"{place}/exe"),
-        "process.folder": lambda: _link(host, f"{place}/cwd"),
+        "process.executable": lambda: link(host, f"{place}/exe"),
+        "process.folder": lambda: link(host, f"{place}/cwd"),
         "process.uptime": partial(uptime, host, target.pid),
         "process.affinity": partial(_status, host, target.pid, "Cpus_allowed_list"),
         "process.threads": lambda: int(_status(host, target.pid, "Threads")),
@@ -113,6 +116,24 @@ def _profilers() -> tuple[str, ...]:
 def argv(host: Host, pid: int) -> list[str]:
     """The arguments of a process."""
     return host.text(f"/proc/{pid}/cmdline").rstrip("\0").split("\0")
+
+
+def named_files(host: Host, pid: int) -> list[str]:
+    """Files that a process's arguments name, such as templates and scripts, by content: "path sha256:..."."""
+    folder = link(host, f"/proc/{pid}/cwd")
+    found = []
+    for argument in clean(argv(host, pid)[1:]):
+        named = argument.partition("=")[2] if argument.startswith("-") else argument
+        path = os.path.join(folder, named)
+        if named and host.exists(path) and os.path.isfile(host.place(path)):
+            size = os.path.getsize(host.place(path))
+            found.append(f"{path} {size} bytes" if size > LARGE else f"{path} sha256:{digest(host.content(path))}")
+    return found
+
+
+def digest(content: bytes) -> str:
+    """A short hash."""
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def variables(host: Host, pid: int, here: bool = False) -> dict[str, str]:
@@ -219,9 +240,10 @@ def _limit(host: Host, pid: int, name: str) -> str:
     return found[1]
 
 
-def _link(host: Host, path: str) -> str:
+def link(host: Host, path: str) -> str:
+    """Where a link of /proc leads. Raises NotReadError."""
     try:
-        return os.readlink(host.root + path)
+        return os.readlink(host.place(path))
     except PermissionError:
         raise NotReadError(f"no permission to read {path}") from None
     except OSError as error:

@@ -11,18 +11,22 @@ import platform
 import re
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from typing import Iterator, Tuple
+from urllib.parse import unquote
 
+from wingbeat.probe import checkout
 from wingbeat.probe.host import Host, NotReadError
-from wingbeat.probe.process import Target, argv, variables
+from wingbeat.probe.process import Target, argv, digest, variables
 from wingbeat.probe.reading import Probes, Reading, Readings, guarded, not_applicable, unknown
 
-FIRST = (
-    "vllm", "sglang", "sgl_kernel", "wingbeat", "flashinfer", "triton", "flash_attn", "transformers", "torch",
-    "nvidia_nccl",
-)  # fmt: skip
+ENGINES = ("vllm", "sglang", "sgl_kernel", "wingbeat", "flashinfer", "triton", "flash_attn")
+FIRST = (*ENGINES, "transformers", "torch", "nvidia_nccl")
 Entry = Tuple[str, str, int]  # of a RECORD: path, digest, size
+LOOKED = re.compile(r"\.(?:py|json|cu|cuh|cubin|so[.\d]*)$")
+LARGE = 1 << 26  # bytes above which a file is compared by its size alone
+LISTING, SUSPECTS, SOURCE_SECONDS = 1.2, 0.3, 1.0  # seconds for: files by size and time, those that stand out, a source
 SLACK = 5.0  # seconds within which the files of one installation are written
 
 
@@ -76,73 +80,113 @@ def packages(host: Host, target: Target) -> Readings:
             name, _, version = os.path.basename(path)[: -len(".dist-info")].partition("-")
             name = re.sub(r"[-_.]+", "-", name).lower()
             found[f"installed.{name}"] = Reading("value", version, source=folder)
-            origin = host.maybe(f"{path}/direct_url.json") if host.exists(f"{path}/direct_url.json") else ""
-            if '"editable": true' in origin or '"editable":true' in origin:
-                place = json.loads(origin)["url"].replace("file://", "")
-                found[f"editable.{name}"] = guarded(partial(_checkout_state, host, place), host)
+            place = _editable(host.maybe(f"{path}/direct_url.json"))
+            if place:
+                state = guarded(partial(_checkout_state, host, place), host)
+                own = target.here and name == "wingbeat"  # whose difference is kept as git.diff
+                found[f"editable.{name}"] = replace(state, raw="") if own else state
     count = sum(name.startswith("installed.") for name in found)
     return {**found, "python.packages": Reading("value", count, source="; ".join(folders))}
 
 
-def startup(host: Host, target: Target) -> dict[str, str] | Reading:
-    """Files that run whenever Python starts, by content: no RECORD need name them."""
+def _editable(origin: str) -> str:
+    """The folder that a direct_url.json says a package is run from; "" for none."""
+    try:
+        found = json.loads(origin)
+        return unquote(found["url"].replace("file://", "")) if found["dir_info"]["editable"] else ""
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ""
+
+
+def _checkout_state(host: Host, place: str) -> Reading:
+    """Commit, changes and Python files that git does not know, the changes as raw text; else a hash of the source."""
+    commit = checkout.commit(host, place)
+    if isinstance(commit, Reading):
+        return Reading("value", f"no checkout, source {source(host, place)}", raw=commit.reason)
+    changes, added = checkout.diff(host, place), checkout.untracked(host, place)
+    if not isinstance(changes, Reading) or isinstance(added, Reading):
+        raise NotReadError(f"{place} left its checkout while it was read")
+    more = f", {len(added)} untracked files {digest(repr(added).encode())}" if added else ""
+    return Reading("value", f"{commit}, {changes.value}{more}", raw=changes.raw)
+
+
+def startup(host: Host, target: Target) -> list[str] | Reading:
+    """Files that run whenever Python starts, as "path sha256:...": no RECORD need name them."""
     folders = package_folders(host, target)
     if not folders:
         return unknown("no folder of packages is known for this process")
     patterns = ("*.pth", "sitecustomize.py", "usercustomize.py")
     files = [path for folder in folders for pattern in patterns for path in host.paths(f"{folder}/{pattern}")]
-    return {os.path.basename(path): hashlib.sha256(host.text(path).encode()).hexdigest()[:16] for path in files}
+    return [f"{os.path.basename(path)} sha256:{digest(host.content(path))}" for path in files]
 
 
-def source(folder: str) -> str:
-    """A hash over the Python and C files below a folder, names included."""
-    digest = hashlib.sha256()
-    for place, folders, files in os.walk(folder):
-        folders.sort()
+def source(host: Host, folder: str) -> str:
+    """A hash over the Python and C files below a folder, names included. Raises NotReadError where it takes long."""
+    found = hashlib.sha256()
+    end = time.monotonic() + SOURCE_SECONDS
+    for place, folders, files in os.walk(host.place(folder)):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(file for file in files if file.endswith((".py", ".c", ".h"))):
             with open(os.path.join(place, name), "rb") as file:
-                digest.update(f"{os.path.relpath(place, folder)}/{name}\n".encode() + file.read())
-    return digest.hexdigest()[:16]
-
-
-def _checkout_state(host: Host, place: str) -> str:
-    from wingbeat.probe import checkout
-
-    found = checkout.facts(host, place)
-    return f"{found['commit']}, {found['diff']}"
+                found.update(f"{os.path.relpath(place, host.place(folder))}/{name}\n".encode() + file.read())
+        if time.monotonic() > end:
+            raise NotReadError(f"{folder} has more source than can be read in {SOURCE_SECONDS:g} s")
+    return found.hexdigest()[:16]
 
 
 def patched(host: Host, target: Target, seconds: float) -> Reading:
-    """Installed Python files that are not what their package's RECORD says, as "path sha256:...".
+    """Installed files that are not what their package's RECORD says, as "path sha256:...", and those that were added
+    to an engine's folders.
 
-    Every file's size and time are compared (in two seconds at most); those that stand out are hashed, then the others,
-    engines first, for `seconds`. The raw text says how many were.
+    Every file's size and time are compared; those that stand out are hashed, then the others, engines first, for
+    `seconds`. The raw text says how many were.
     """
     folders = package_folders(host, target)
     if not folders:
         return unknown("no folder of packages is known for this process")
     suspect: list[Entry] = []
     quiet: list[Entry] = []
-    end = time.monotonic() + 2.0
+    late = ""
+    end = time.monotonic() + LISTING
     for record in _records(host, folders):
         if time.monotonic() > end:
-            changed = ", ".join(filter(None, (_changed(host, entry) for entry in suspect))) or "nothing"
-            looked = len(suspect) + len(quiet)
-            return unknown(f"the time was over after {looked} files, before {record}; changed among them: {changed}")
-        installed = os.path.getmtime(host.root + record)
-        for path, digest, size in _entries(host, record):
-            ordinary = _looks_installed(host.root + path, size, installed)
-            (quiet if ordinary else suspect).append((path, digest, size))
-    found = [_changed(host, entry) for entry in suspect]
-    end = time.monotonic() + seconds
-    hashed = len(suspect)
-    for entry in quiet:
-        if time.monotonic() > end:
+            late = f", before {record}"
             break
-        found.append(_changed(host, entry))
-        hashed += 1
-    raw = f"{len(suspect) + len(quiet)} Python files compared by size and time, {hashed} of them by content"
-    return Reading("value", sorted(filter(None, found)), source="RECORD of every package", raw=raw)
+        odd, usual = _compared(host, record)
+        suspect += odd
+        quiet += usual
+    looked = len(suspect) + len(quiet)
+    suspect += [] if late else _added(host, folders, {path for path, *_ in suspect + quiet})
+    said = _hashed(host, suspect, time.monotonic() + SUSPECTS)
+    if late or len(said) < len(suspect):
+        changed = ", ".join(filter(None, said)) or "nothing"
+        what = f"the time was over after {looked} files{late}, {len(said)} of {len(suspect)} that stand out were hashed"
+        return unknown(f"{what}; changed among them: {changed}")
+    said += _hashed(host, [entry for entry in quiet if entry[2] <= LARGE], time.monotonic() + seconds)
+    raw = f"{looked} files compared by size and time, {len(said)} by content"
+    return Reading("value", sorted(filter(None, said)), source="RECORD of every package", raw=raw)
+
+
+def _compared(host: Host, record: str) -> tuple[list[Entry], list[Entry]]:
+    """The files of a RECORD: those whose size or time stands out, and the others."""
+    installed = os.path.getmtime(host.place(record))
+    found: tuple[list[Entry], list[Entry]] = ([], [])
+    for entry in _entries(host, record):
+        found[_looks_installed(host.place(entry[0]), entry[2], installed)].append(entry)
+    return found
+
+
+def _added(host: Host, folders: list[str], known: set[str]) -> list[Entry]:
+    """Files in the engines' folders that no RECORD names: modules and tuned tables that were put there by hand."""
+    tops = [path for folder in folders for name in ENGINES for path in host.paths(f"{folder}/{name}")]
+    found: list[Entry] = []
+    for top in tops:
+        real = host.place(top)
+        for place, inner, files in os.walk(real):
+            inner[:] = sorted(name for name in inner if name != "__pycache__")
+            paths = [top + os.path.join(place, name)[len(real) :] for name in sorted(files) if LOOKED.search(name)]
+            found += [(path, "", 0) for path in paths if path not in known]
+    return found
 
 
 def _looks_installed(path: str, size: int, installed: float) -> bool:
@@ -150,20 +194,34 @@ def _looks_installed(path: str, size: int, installed: float) -> bool:
         facts = os.stat(path)
     except OSError:
         return False
-    return facts.st_size == size and facts.st_mtime <= installed + SLACK
+    return facts.st_size == size and (facts.st_mtime <= installed + SLACK or size > LARGE)
+
+
+def _hashed(host: Host, entries: list[Entry], end: float) -> list[str]:
+    """What to say of each file, "" of those that are as they were installed, as far as the time lasts."""
+    said: list[str] = []
+    for entry in entries:
+        if time.monotonic() > end:
+            break
+        said.append(_changed(host, entry))
+    return said
 
 
 def _changed(host: Host, entry: Entry) -> str:
     """What to say of a file whose content is another; "" of the others."""
-    path, expected, _ = entry
+    path, expected, recorded = entry
     shown = re.sub(r"^.*/(?:site|dist)-packages/", "", path)
     try:
-        with open(host.root + path, "rb") as file:
-            digest = hashlib.sha256(file.read()).digest()
-    except OSError:
+        size = os.path.getsize(host.place(path))
+        if size > LARGE:
+            return f"{shown} has {size} bytes, not {recorded}" if expected else f"{shown} added, {size} bytes"
+        found = hashlib.sha256(host.content(path)).digest()
+    except FileNotFoundError:
         return f"{shown} missing"
-    same = base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == expected
-    return "" if same else f"{shown} sha256:{digest.hex()[:16]}"
+    except (OSError, NotReadError):
+        return f"{shown} not readable"
+    same = base64.urlsafe_b64encode(found).rstrip(b"=").decode() == expected
+    return "" if same else f"{shown} {'' if expected else 'added '}sha256:{found.hex()[:16]}"
 
 
 def _records(host: Host, folders: list[str]) -> list[str]:
@@ -178,9 +236,8 @@ def _records(host: Host, folders: list[str]) -> list[str]:
 
 
 def _entries(host: Host, record: str) -> Iterator[Entry]:
-    """Path, digest and size of each Python file of a RECORD."""
+    """Path, digest and size of each file of a RECORD that is looked at."""
     folder = os.path.dirname(os.path.dirname(record))
     for row in csv.reader(host.text(record).splitlines()):
-        if len(row) == 3 and row[0].endswith(".py") and row[1].startswith("sha256=") and row[2].isdigit():
+        if len(row) == 3 and LOOKED.search(row[0]) and row[1].startswith("sha256=") and row[2].isdigit():
             yield os.path.normpath(f"{folder}/{row[0]}"), row[1][len("sha256=") :], int(row[2])
-

@@ -33,6 +33,7 @@ def _model(role: str) -> tuple[Field, ...]:
         entry("generation_config", "identity", 3, "generation_config.json, hashed: default sampling"),
         entry("tokenizer", "identity", 3, "tokenizer files, hashed"),
         entry("chat_template", "identity", 3, "the template's text, hashed"),
+        entry("code", "identity", 3, "*.py of the folder, hashed", "code"),
         entry("weights", "identity", 3, "headers, sizes and samples of the weights, hashed"),
     )
 
@@ -40,15 +41,16 @@ def _model(role: str) -> tuple[Field, ...]:
 FIELDS = (
     Field("git.commit", "", "text", "identity", 3, "code", "git rev-parse HEAD"),
     Field("git.diff", "", "text", "identity", 3, "code", "git diff HEAD, hashed; its text is the raw value"),
-    Field("git.untracked", "", "list", "identity", 1, "code", "git ls-files --others"),
+    Field("git.untracked", "", "list", "identity", 1, "code", "git ls-files --others, hashed"),
     Field("wingbeat.source", "", "text", "identity", 3, "code", "the files of the running package, hashed"),
     Field("editable.*", "", "text", "identity", 3, "code", "direct_url.json, then git", "python.packages"),
     Field("packages.patched", "", "list", "identity", 3, "code", "files against their RECORD"),
-    Field("packages.startup", "", "table", "identity", 3, "code", "*.pth, sitecustomize.py, usercustomize.py, hashed"),
+    Field("packages.startup", "", "list", "identity", 3, "code", "*.pth, sitecustomize.py, usercustomize.py, hashed"),
     Field("process.argv", "", "list", "identity", 3, "code", "/proc/PID/cmdline"),
+    Field("process.files", "", "list", "identity", 3, "code", "files that arguments name, hashed"),
     *(_env(f"env.{start}*", 3, "all-reduce") for start in ("NCCL_", "RCCL_", "UCX_", "GLOO_")),
     _env("env.*", 2, "code"),
-    Field("workers.env.*", "", "text", "state", 3, "code", "/proc/PID/environ of children", "workers.count"),
+    Field("workers.env.*", "", "text", "state", 3, "code", "/proc/PID/environ of children", "workers.environ"),
     Field("workers.lost", "", "list", "state", 3, "all-reduce", "variables that no child has"),
     Field("workers.skew", "", "list", "state", 3, "all-reduce", "variables that differ between children"),
     Field("workers.count", "", "number", "state", 2, "host", "/proc/*/stat"),

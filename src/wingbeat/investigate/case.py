@@ -58,9 +58,13 @@ class Case:
     @cached_property
     def devices(self) -> int | None:
         """GPUs on both sides (0: none; None: not known)."""
+        device = self.facts.get("setting.device")
+        if device and (device.before, device.after) == ("cpu", "cpu"):
+            return 0
         counts = [one.get("gpu.count") for one in map(facts.readings, (self.found.before, self.found.after))]
-        known = [0 if one.state == "not applicable" else one.value for one in counts if one and one.state != "unknown"]
-        return max((count for count in known if isinstance(count, int)), default=None)
+        known = [0 if one.state == "not applicable" else one.value for one in counts if one]
+        numbers = [count for count in known if isinstance(count, int)]
+        return max(numbers) if len(numbers) == 2 or any(numbers) else None
 
     @property
     def has_devices(self) -> bool:
@@ -145,13 +149,13 @@ def investigate(
 def _tried(found: Comparison, after: Side, side: Side) -> tuple[bool | None, str]:
     """Whether an intervention moved the speed back; None where launches are too few to tell, or there is nothing to
     move: `after`, run again, is not another speed than the first side."""
-    total = moves.seen(compare(found.before, after, found.same_within)).total
-    if total is None and after is not found.after:
-        return None, f"run again as it was ({after.label}), it does not certainly differ from {found.before.label}"
+    whole = moves.seen(compare(found.before, after, found.same_within))
+    if whole.total is None:
+        return None, f"{after.label} does not certainly differ from {found.before.label}, so nothing can be moved back"
     between = compare(after, side, found.same_within)
-    back = moves.seen(between).total
-    share = -back / total if total and back else 0.0
-    if not back and total and _most(between, total) > MOVED_BACK * abs(total):
+    back = moves.seen(between, whole).total
+    share = -back / whole.total if back else 0.0
+    if not back and _most(between, whole) > MOVED_BACK * abs(whole.total):
         return None, f"putting it back ({side.label}) may have changed the speed or not: more launches would tell"
     words = f"putting it back ({side.label}) moved the speed back by {share:.0%} of the change"
     if not share:
@@ -159,11 +163,11 @@ def _tried(found: Comparison, after: Side, side: Side) -> tuple[bool | None, str
     return share >= MOVED_BACK, words
 
 
-def _most(between: Comparison, total: float) -> float:
-    """The largest change of speed against `total` (log ratios) that a comparison leaves possible."""
-    row = moves.speed(between)
+def _most(between: Comparison, whole: Moves) -> float:
+    """The largest change of speed (log ratio) against a whole one that a comparison leaves possible."""
+    row = moves.speed(between, between.rows if whole.machine is None else between.beside)
     change = row.change if row else None
-    sign = math.copysign(1.0, total) * (-1 if row and row.name.endswith("_ms") else 1)
+    sign = math.copysign(1.0, whole.total or 0.0) * (-1 if row and row.name.endswith("_ms") else 1)
     return max(-sign * change.low, -sign * change.high) if change else 0.0
 
 

@@ -49,12 +49,14 @@ TITLES = {
 class Watch:
     """Facts by pattern. slower: in which direction they make a run slower ("other": whatever they become).
 
-    bounded: speed follows in proportion, so that a small change of it cannot explain a large one.
+    bounded: speed follows in proportion, so that a small change of it cannot explain a large one. without_change: it is
+    named even where the speed did not certainly change.
     """
 
     pattern: str
     slower: Literal["less", "more", "other"] = "other"
     bounded: bool = False
+    without_change: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Cause:
     watches: the facts that would have changed; decides: those of which it is enough that all are known, and nothing
     watched changed, to rule it out (a|b: a, or b where nothing is known of a); see: the command that shows them. near:
     3 where a fact is the mechanism itself, 1 where it only may bring it about. needs: what must be there for it to be
-    possible. without_change: whether it is named even where the speed did not certainly change. experiments: re-runs in
+    possible. experiments: re-runs in
     which it would show, the deciding one first (see `plan`). refuted: a sentence where the case itself speaks against
     it; note: arithmetic to print with it.
     """
@@ -91,7 +93,6 @@ class Cause:
     experiments: tuple[str, ...]
     near: int = 2
     needs: Literal["", "devices", "several devices", "drafting"] = ""
-    without_change: bool = False
     refuted: Callable[[Case], str] | None = None
     note: Callable[[Case], list[str]] | None = None
 
@@ -137,7 +138,9 @@ def judge(cause: Cause, case: Case) -> Finding:
         state: list({fact.name: fact for fact in facts if fact.state == state}.values())
         for state in ("changed", "same", "unknown")
     }
-    misfit, fits = _fit(cause, case)
+    hidden = case.moves.by_tokens and all("tokens" in one.stays for one in cause.predicts)
+    elsewhere = bool(case.found.obstacles) and cause.family != "measurement conditions"
+    misfit, fits = ("", (0, 0)) if hidden or elsewhere else _fit(cause, case)
 
     def finding(verdict: Verdict, reason: str, said: str, decided: Sequence[Fact] = (), missing: str = "") -> Finding:
         notes = cause.note(case) if cause.note and verdict != "ruled out" else []
@@ -153,15 +156,16 @@ def judge(cause: Cause, case: Case) -> Finding:
     said = [misfit, cause.refuted(case) if cause.refuted else ""]
     if found["changed"]:
         what = "; ".join(shown(found["changed"]))
-        if case.moves.total is None and not cause.without_change:
-            uncertain = "changed, but the speed did not certainly change"
+        alone = any(case.changed(watch.pattern) for watch in cause.watches if watch.without_change)
+        if hidden or (case.moves.total is None and not alone):
+            uncertain = f"changed, but the speed {'varies too much' if hidden else 'did not certainly change'}"
             return finding("inconclusive", f"{uncertain}: {what}", uncertain)
         if against := next(filter(None, (*said, _direction(cause, case), _size(cause, case))), ""):
             return finding("ruled out", f"changed, but {against} ({what})", f"changed, but {against}")
         return finding("consistent", what, "")
     decides = [one for one in cause.decides if case.has_devices or not one.startswith(ON_DEVICES)]
     deciding = [_deciding(case, pattern) for pattern in decides]
-    known = deciding and all(group and all(fact.state != "unknown" for fact in group) for group in deciding)
+    known = deciding and all(group and all(fact.state == "same" for fact in group) for group in deciding)
     decided = [fact for group in deciding for fact in group] if known else []
     if decided or any(said):
         reason, objections = (_sentences([what, *said]) for what in ("; ".join(shown(decided)), ""))
@@ -231,9 +235,9 @@ def _fit(cause: Cause, case: Case) -> tuple[str, tuple[int, int]]:
         against, score = _against(prediction, case.moves)
         objections += [against] if against else []
         standing += [] if against else [score]
-    if standing or not objections:
-        return "", max(standing, default=(0, 0))
-    return objections[0], (0, 0)
+    if standing:
+        return "", max(standing, key=lambda score: (score[0], -score[1]))
+    return (objections or ["what it would do only shows on other devices"])[0], (0, 0)
 
 
 def _against(prediction: Prediction, moves: Moves) -> tuple[str, tuple[int, int]]:
@@ -298,9 +302,9 @@ def _absent(cause: Cause, case: Case) -> str:
 def _unseen(decides: Sequence[str], deciding: Sequence[Sequence[Fact]]) -> str:
     """Which of the deciding facts are missing."""
     missing = [pattern.partition("|")[0] for pattern, group in zip(decides, deciding, strict=True) if not group]
-    unread = [fact for group in deciding for fact in group if fact.state == "unknown"]
+    unread = [fact for group in deciding for fact in group if fact.state != "same"]
     named = [_title(name).replace(".*", "") for name in missing] + [
-        f"{_title(fact.name)} ({fact.reason})" for fact in unread
+        f"{_title(fact.name)} ({fact.reason or 'not the same'})" for fact in unread
     ]
     many = f" and {len(named) - 3} more" if len(named) > 3 else ""
     return f"{', '.join(dict.fromkeys(named[:3]))}{many}"

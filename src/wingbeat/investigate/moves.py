@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from wingbeat.investigate import courses
 from wingbeat.investigate.compare import Comparison
 from wingbeat.investigate.pair import Row
+from wingbeat.measure.replicates import answer, change
 
 Seen = Literal["moved", "stayed", "unclear"]
 QUANTITIES = {
@@ -17,7 +18,6 @@ QUANTITIES = {
 }  # fmt: skip
 MOVED, STAYED = 0.4, 0.2  # of the whole change (log ratios): at least so much, at most so much
 TAKEN = 0.35  # of the whole change, from which a quantity that should stay did not
-APPARENT = 0.1  # change of two figures that may not be compared, from which they are another
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,13 @@ class Move:
 @dataclass(frozen=True)
 class Moves:
     """total: the log change of speed, above zero for faster; None where nothing certainly moved. by: what is known.
-    beside: the change is that of the speed beside plain decoding in the same launches, and so is `by`. by_tokens: the
-    speed itself varies too much to tell, and `total` is what tokens per cycle did to it."""
+    machine: what plain decoding of the same launches did (log ratio), which is taken out of all changes (None: they are
+    as they are). by_tokens: the speed itself varies too much to tell, and `total` is what tokens per cycle did to it.
+    """
 
     total: float | None
     by: dict[str, Move]
-    beside: bool = False
+    machine: float | None = None
     by_tokens: bool = False
 
     def with_it(self, name: str) -> Seen:
@@ -69,61 +70,61 @@ class Moves:
         return "stayed" if abs(move.share) < STAYED else "unclear"
 
 
-def seen(found: Comparison) -> Moves:
-    """The shape of a comparison's change."""
-    rows, total, by_tokens = _told(found)
+def seen(found: Comparison, like: Moves | None = None) -> Moves:
+    """The shape of a comparison's change. like: that of another one, to be taken in the same way."""
+    beside = _is_beside(found) if like is None else like.machine is not None and bool(found.beside)
+    rows = found.beside if beside else found.rows
+    total, by_tokens = _total(found, rows, like is not None and like.by_tokens)
+    machine = found.control.change.value if beside and found.control and found.control.change else None
     if total is None:
-        return Moves(None, {})
-    moves = [_move(found, rows, name, total) for name in QUANTITIES]
-    return Moves(total, {move.name: move for move in moves if move}, rows is found.beside, by_tokens)
+        return Moves(None, {}, machine)
+    moves = [_move(found, rows, machine, name, total) for name in QUANTITIES]
+    return Moves(total, {move.name: move for move in moves if move}, machine, by_tokens)
 
 
-def speed(found: Comparison) -> Row | None:
-    """The row that says how the speed changed: beside plain decoding where the change is there."""
-    return _beside(found) or found.primary
+def speed(found: Comparison, rows: list[Row]) -> Row | None:
+    """The row of the speed among rows of a comparison."""
+    return next((row for row in rows if row.name == "tokens_per_second"), found.primary)
 
 
-def _beside(found: Comparison) -> Row | None:
-    """The change of speed beside plain decoding; None where it is not known, or plain decoding changed by more."""
-    row = next((row for row in found.beside if row.name == "tokens_per_second"), None)
-    plain = found.control
-    if found.verdict == "same" or row is None or row.change is None or plain is None or plain.change is None:
-        return None
-    return None if plain.answer == "differs" and abs(plain.change.value) >= abs(row.change.value) else row
+def _is_beside(found: Comparison) -> bool:
+    """Whether the change is one beside plain decoding: it does not go along, and the speed alone tells no more."""
+    own, plain, beside = found.primary, found.control, speed(found, found.beside)
+    if not (found.beside and own and own.change and plain and plain.change and beside) or own.answer == "same":
+        return False
+    along = own.change.value and plain.change.value / own.change.value >= MOVED
+    if plain.answer == "differs" and along:
+        return False
+    return beside.answer == "differs" or own.answer != "differs"
 
 
-def _told(found: Comparison) -> tuple[list[Row], float | None, bool]:
-    """The rows to go by, the change of speed, and whether tokens per cycle alone show it."""
-    primary, beside = found.primary, _beside(found)
-    if primary is None or primary.change is None or (found.obstacles and primary.name != "tokens_per_second"):
-        return found.rows, _apparent(found), False
-    if beside and beside.change and beside.answer == "differs":
-        return found.beside, beside.change.value, False
-    if primary.answer == "differs":
-        return found.rows, (-1 if primary.name.endswith("_ms") else 1) * primary.change.value, False
-    tokens = found.row("tokens_per_cycle") if primary.answer == "cannot tell" else None
-    moved = tokens.change.value if tokens and tokens.change and tokens.answer == "differs" else None
-    return found.beside if beside else found.rows, moved, True
+def _total(found: Comparison, rows: list[Row], tokens_alone: bool) -> tuple[float | None, bool]:
+    """The certain log change of speed, and whether tokens per cycle alone show it."""
+    row = speed(found, rows)
+    if row is None or row.change is None or (found.obstacles and row.name != "tokens_per_second"):
+        return _apparent(found)
+    if row.answer == "differs" and not tokens_alone:
+        return (-1 if row.name.endswith("_ms") else 1) * row.change.value, False
+    tokens = found.row("tokens_per_cycle") if row.answer == "cannot tell" or tokens_alone else None
+    return (tokens.change.value if tokens and tokens.change and tokens.answer == "differs" else None), True
 
 
-def _apparent(found: Comparison) -> float | None:
-    """From levels that may not be compared as they are."""
-    for name, sign in (("tokens_per_second", 1), ("cycle_ms", -1)):
-        levels = [courses.level(one, name) for one in (found.before, found.after)]
-        if levels[0] and levels[1]:
-            change = sign * math.log(levels[1] / levels[0])
-            return change if abs(change) > APPARENT else None
-    return None
+def _apparent(found: Comparison) -> tuple[float | None, bool]:
+    """The same from levels that may not be compared as they are."""
+    for name, sign in (("tokens_per_second", 1), ("cycle_ms", -1), ("tokens_per_cycle", 1)):
+        sides = [courses.logs(one, name) for one in (found.before, found.after)]
+        if all(sides) and answer(moved := change(*sides), found.same_within) == "differs":
+            return sign * moved.value, name == "tokens_per_cycle"
+    return None, False
 
 
-def _move(found: Comparison, rows: list[Row], name: str, total: float) -> Move | None:
-    if name == "plain" and found.control and rows is found.beside:
-        return Move(name, found.control.before, found.control.after, 0.0, 0.0)  # what all else is held against
+def _move(found: Comparison, rows: list[Row], machine: float | None, name: str, total: float) -> Move | None:
     if name == "plain":
-        return _of_row(name, found.control, total)
+        move = _of_row(name, found.control, total)
+        return replace(move, own=0.0, share=0.0) if move and machine is not None else move
     if name == "prefill":
         levels = [courses.prefill(one) for one in (found.before, found.after)]
-        return _of_levels(name, levels[0], levels[1], total)
+        return _of_levels(name, levels[0], levels[1], total, machine or 0.0)
     known = {row.name: row for row in rows}
     row = known.get(QUANTITIES[name]) or (known.get("rest_ms") if name == "host" else None)
     return _of_row(name, row, total) or _raw(found, name, total)
@@ -134,7 +135,7 @@ def _of_row(name: str, row: Row | None, total: float) -> Move | None:
         return None
     own = -row.change.value if row.name.endswith("_ms") else row.change.value
     effect = row.effect.value if row.effect else own
-    give = row.change.half if row.change.basis in ("launches", "pairs") else 0.0
+    give = 0.0 if row.change.basis == "assumed" else row.change.half
     return Move(name, row.before, row.after, own, effect / total, give)
 
 
@@ -146,8 +147,10 @@ def _raw(found: Comparison, name: str, total: float) -> Move | None:
     return _of_levels(name, levels[0], levels[1], total)
 
 
-def _of_levels(name: str, before: float | None, after: float | None, total: float) -> Move | None:
+def _of_levels(
+    name: str, before: float | None, after: float | None, total: float, machine: float = 0.0
+) -> Move | None:
     if not before or not after:
         return None
-    own = math.log(after / before) * (1 if name in ("tokens", "plain") else -1)
+    own = math.log(after / before) * (1 if name == "tokens" else -1) - machine
     return Move(name, before, after, own, own / total)

@@ -44,6 +44,7 @@ EXPERIMENTS = {
         ("batch", "concurrency", 10, "run both with one request at a time"),
         ("warm", "warm-up", 10, "run both with a warm-up that is left out, until cycles are steady"),
         ("unobserved", "observer", 10, "run both without profiler and extra logging"),
+        ("plain", "speculation", 5, "run both with speculation off"),
         ("captured", "verify path", 10, "run verify captured and as extend by turns in one launch, plain beside them"),
         ("kernel", "attention", 15, "trace one verify and one decode step at the same context, compare the kernels"),
         ("collective", "all-reduce", 10, "time the all-reduce at verify's and decode's size, with and without NCCL_*"),
@@ -67,8 +68,8 @@ EXPERIMENTS = {
     )
 }
 LOCAL = {
-    "repeat", "context", "prompts", "greedy", "batch", "warm", "unobserved", "captured", "configuration", "head",
-    "model", "threads", "quiet", "launches", "environment", "library", "code",
+    "repeat", "context", "prompts", "greedy", "batch", "warm", "unobserved", "plain", "captured", "configuration",
+    "head", "model", "threads", "quiet", "launches", "environment", "library", "code",
 }  # fmt: skip
 INTRUSIVE = {"power", "link", "driver", "power_off"}
 LAST = ("repeat", "artefact", "paths")
@@ -90,6 +91,8 @@ def choose(outcome: str, findings: Sequence[Finding]) -> list[Experiment]:
         others = separating([cause.experiments for cause in left if "repeat" not in cause.experiments])
         keys = dict.fromkeys(("repeat", *(shows[0] for shows in covered[:1]), *others, *LAST))
         return [EXPERIMENTS[key] for key in keys]
+    if len(accused) == 1:
+        return [EXPERIMENTS[accused[0].cause.experiments[0]]]
     return [EXPERIMENTS[key] for key in separating([finding.cause.experiments for finding in accused])]
 
 

@@ -12,6 +12,7 @@ from wingbeat.investigate.side import OTHER_NAMES, PARTS, Side
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")
 LENGTHS = ("max_tokens", "ignore_eos", "stop")
 DEFINED = ("tokens_per_second", "tokens_per_cycle", "cycle_ms", *PARTS)  # quantities that importers may count otherwise
+LIFETIME = "since the server started"  # as importers say of what a figure was averaged over
 CLOSE = 0.1  # mean lengths that differ by less than this are taken as equal
 
 
@@ -51,7 +52,7 @@ def check(before: Side, after: Side) -> Comparable:
     tokens_differ |= bool(text)
     times_differ |= bool(text)
     obstacles += [text] if text else []
-    meant = [_definitions(one) for one in (before, after)]
+    meant = [definitions(one) for one in (before, after)]
     redefined = {name for name in meant[0] if meant[0][name] != meant[1].get(name, meant[0][name])}
     obstacles += [
         f'{name.replace("_", " ")} means "{meant[0][name]}" before and "{meant[1][name]}" after'
@@ -118,10 +119,15 @@ def _effective(one: Side) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key not in ("workload", "definitions")}
 
 
-def _definitions(one: Side) -> dict[str, str]:
-    """What an importer says that a quantity counts."""
-    found = one.records[0].launches[0].effective.get(one.arm, {}).get("definitions", {})
-    named = {OTHER_NAMES.get(name, name): entry["what"] for name, entry in found.items()}
+def definitions(one: Side) -> dict[str, str]:
+    """What an importer says that a quantity counts, and whether over the whole life of a server."""
+    launches = one.records[0].launches
+    effective = launches[0].effective.get(one.arm) or {} if launches else {}
+    found = effective.get("definitions", {})
+    named = {
+        OTHER_NAMES.get(name, name): entry["what"] + f", {LIFETIME}" * entry.get("over", "").startswith(LIFETIME)
+        for name, entry in found.items()
+    }
     return {name: what for name, what in named.items() if name in DEFINED}
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 CAPTURED = {"graph", "native", "repeat"}  # paths that are prepared once, and take verify as they take decode
 CLOSE = 0.1  # means that differ by less are the same
 SHARE = 0.05  # of cycles
+SPEEDS = ("cycle_ms", "tokens_per_second")  # by which launches are told apart
+FEWEST_LAUNCHES = 5  # on each side, from which a second kind of them would have shown
 
 
 @dataclass(frozen=True)
@@ -42,16 +44,24 @@ def run(found: Comparison) -> Iterator[Measured]:
         known = first is not None and second is not None
         yield Measured(name, first, second, known and close(first, second), "" if known else why)
     yield _definitions(*sides)
-    if min(len(one.launches) for one in sides) > 1:
-        gap, kind = _groups(*sides), "launches of one kind"
-        kinds = f"launches of two kinds, {math.expm1(gap):.0%} apart" if gap else kind
-        yield Measured("groups", kind, kinds, gap is None)
+    yield _groups(*sides)
 
 
 def level(one: Side, name: str) -> float | None:
     """A quantity over all launches of a side, whether or not it may be compared."""
+    known = _levels(one, name)
+    return statistics.fmean(known) if known else None
+
+
+def logs(one: Side, name: str) -> list[float]:
+    """The logs of a quantity in the launches of a side; none where one of them does not know it."""
+    known = _levels(one, name)
+    return [math.log(value) for value in known] if all(known) else []
+
+
+def _levels(one: Side, name: str) -> list[float]:
     known = [value for launch in one.launches if (value := _level(launch, name)) is not None]
-    return statistics.fmean(known) if len(known) == len(one.launches) else None
+    return known if len(known) == len(one.launches) else []
 
 
 def prefill(one: Side) -> float | None:
@@ -155,16 +165,21 @@ def _course(kinds: set[str]) -> Callable[[Side], str | None]:
 
 
 def drifted(one: Side) -> float:
-    """The largest log ratio by which cycles became longer within a launch."""
-    trends = [found for launch in one.launches if (found := _trend(launch))]
-    return max((found.change for found in trends if found.kind in ("drift", "step")), default=0.0)
+    """The log ratio by which cycles that became longer within launches made the mean cycle longer."""
+    return _longer(
+        one, lambda found: {"drift": 0.5, "step": 1 - found.at}.get(found.kind, 0.0) * math.expm1(found.change)
+    )
 
 
 def warmed(one: Side) -> float:
-    """The largest log ratio by which slow first cycles made the mean cycle of a launch longer."""
-    trends = [found for launch in one.launches if (found := _trend(launch))]
-    longer = (math.log1p(found.at * math.expm1(-found.change)) for found in trends if found.kind == "warm-up")
-    return max(longer, default=0.0)
+    """The log ratio by which slow first cycles of launches made the mean cycle longer."""
+    return _longer(one, lambda found: found.at * math.expm1(-found.change) if found.kind == "warm-up" else 0.0)
+
+
+def _longer(one: Side, by: Callable[[Trend], float]) -> float:
+    """By how much a part of the course made the mean cycle longer, on average over the launches."""
+    added = [max(0.0, by(found)) for launch in one.launches if (found := _trend(launch))]
+    return math.log1p(statistics.fmean(added)) if added else 0.0
 
 
 def _kind(launch: LaunchView) -> str | None:
@@ -214,31 +229,28 @@ def _repetition(one: Side) -> float | None:
 
 
 def _definitions(before: Side, after: Side) -> Measured:
-    """Whether importers say that their figures count the same."""
+    """Whether importers say that their figures count the same; what somebody noted says nothing of it."""
     sources = [one.records[0].source for one in (before, after)]
-    meant = [_meant(one) for one in (before, after)]
-    others = [name for name in meant[0] if name in meant[1] and meant[0][name] != meant[1][name]]
+    meant = [comparable.definitions(one) for one in (before, after)]
+    shared = [name for name in meant[0] if name in meant[1]]
+    others = [name for name in shared if meant[0][name] != meant[1][name]]
     if others:
         first, second = (f"{others[0]}: {side[others[0]]}" for side in meant)
         return Measured("definitions", first, second, False)
-    why = "" if sources[0] == sources[1] or all(meant) else "sources that may not count the same"
+    alike = shared or sources[0] == sources[1] != "noted"
+    why = "" if alike else "nothing says that they count the same"
     return Measured("definitions", sources[0], sources[1], not why, why)
 
 
-def _meant(one: Side) -> dict[str, str]:
-    launches = one.records[0].launches
-    effective = launches[0].effective.get(one.arm) or {} if launches else {}
-    return {name: entry["what"] for name, entry in effective.get("definitions", {}).items()}
-
-
-def _groups(before: Side, after: Side) -> float | None:
-    """The gap between two kinds of launches that both sides had, as a log ratio."""
-    for name in ("cycle_ms", "tokens_per_second"):
-        sides = [[_level(launch, name) for launch in one.launches] for one in (before, after)]
-        known = [[math.log(value) for value in side if value] for side in sides]
-        if all(len(side) == len(logs) for side, logs in zip(sides, known, strict=True)):
-            return two_groups(known[0], known[1])
-    return None
+def _groups(before: Side, after: Side) -> Measured:
+    """Whether the launches of both sides fall into two kinds; few of one kind do not say that there is no other."""
+    sides = next((both for name in SPEEDS if all(both := [logs(one, name) for one in (before, after)])), None)
+    gap = two_groups(sides[0], sides[1]) if sides else None
+    kind = "launches of one kind"
+    if gap:
+        return Measured("groups", kind, f"launches of two kinds, {math.expm1(gap):.0%} apart", False)
+    few = sides is None or min(map(len, sides)) < FEWEST_LAUNCHES
+    return Measured("groups", kind, kind, not few, f"fewer than {FEWEST_LAUNCHES} launches on a side" if few else "")
 
 
 def _near(first: float, second: float) -> bool:

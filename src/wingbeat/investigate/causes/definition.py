@@ -10,11 +10,10 @@ CAUSE = Cause(
         Prediction("another acceptance and the same times", moves=("tokens",), stays=("verify", "draft")),
         Prediction("another speed by the clock alone", stays=("verify", "draft", "tokens")),
     ),
-    watches=(Watch("run.definitions"),),
+    watches=(Watch("run.definitions", without_change=True),),
     decides=("run.definitions",),
     shape="a fixed offset or factor, whatever the run",
     see="the same tool on both sides",
     experiments=("artefact", "repeat"),
     near=3,
-    without_change=True,
 )

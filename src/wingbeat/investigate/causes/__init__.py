@@ -9,7 +9,7 @@ from wingbeat.investigate.hypothesis import Cause
 NAMES = (
     "context", "prompts", "sampling", "output_length", "concurrency", "warmup", "observer", "definition", "averaging",
     "client", "captured", "width", "attention", "all_reduce", "clocks", "thermal", "link", "hardware", "driver",
-    "reboot", "torch", "library", "environment", "code", "patches", "precision", "speculation",
+    "reboot", "torch", "library", "tokenizer", "environment", "code", "patches", "precision", "speculation",
     "server", "nccl", "nccl_settings", "topology", "cpu",
     "cores", "numa", "shared_memory", "tenants", "platform", "head", "undertrained", "target", "draft_cache", "launch",
     "compilation", "leak", "degenerate",

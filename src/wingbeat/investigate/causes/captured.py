@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wingbeat.investigate.causes.context import growth
 from wingbeat.investigate.causes.shapes import DRAFT_ALONE, TARGET_STEPS, VERIFY_ALONE
 from wingbeat.investigate.hypothesis import Cause, Prediction, Watch
 
@@ -33,9 +34,9 @@ CAUSE = Cause(
     ),
     watches=(
         Watch("run.captured", "less"), Watch("run.path"), Watch("setting.path"), Watch("setting.eager"),
-        Watch("setting.extend"), Watch("setting.disable_cuda_graph"), Watch("setting.cuda_graph_*"),
+        Watch("setting.extend"), Watch("setting.disable_*cuda_graph*"), Watch("setting.cuda_graph_*"),
         Watch("setting.enforce_eager"), Watch("setting.compilation_config"), Watch("setting.cudagraph_*"),
-        Watch("setting.disable_draft_cuda_graph"), Watch("setting.eager_because"),
+        Watch("setting.eager_because"),
         Watch("env.SGLANG_DISABLE_DRAFT_EXTEND_CUDA_GRAPH"),
     ),
     decides=("run.captured|run.path",),
@@ -44,4 +45,5 @@ CAUSE = Cause(
     experiments=("captured", "kernel"),
     near=3,
     refuted=_refuted,
+    note=growth,
 )  # fmt: skip

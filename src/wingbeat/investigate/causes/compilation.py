@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from wingbeat.investigate.causes.shapes import ANY
-from wingbeat.investigate.hypothesis import Cause, Prediction, Watch, too_small
+from wingbeat.investigate.causes.shapes import SLOWER_CYCLES
+from wingbeat.investigate.hypothesis import Cause, Watch, too_small
 
 if TYPE_CHECKING:
     from wingbeat.investigate.case import Case
@@ -22,7 +22,7 @@ CAUSE = Cause(
     key="compilation",
     family="state of the process",
     question="Were kernels compiled while time was taken?",
-    predicts=(Prediction("single long cycles", stays=("tokens",)), ANY),
+    predicts=(SLOWER_CYCLES,),
     watches=(Watch("run.uneven", "more"),),
     decides=("run.uneven",),
     shape="a few cycles, at new widths or lengths; gone when run again in the same process",

@@ -8,7 +8,7 @@ CAUSE = Cause(
     family="state of the process",
     question="Is the draft's cache in another state: prefix hits, long uptime?",
     predicts=(ACCEPTANCE_ALONE, Prediction("a shorter prefill", moves=("prefill",), stays=("verify",))),
-    watches=(Watch("run.prefix_hits"), Watch("process.uptime")),
+    watches=(Watch("run.prefix_hits"), Watch("process.uptime", "more")),
     decides=("run.prefix_hits", "process.uptime"),
     shape="only prompts that were cached; or falls with uptime",
     see="`cached_tokens` of each request, and `wingbeat fingerprint --pid` for the uptime",

@@ -10,9 +10,9 @@ CAUSE = Cause(
     predicts=(ALL_PHASES, TARGET_STEPS, BETWEEN_PHASES),
     watches=(
         Watch("nvidia.driver"), Watch("nvidia.cuda"), Watch("nvidia.module"), Watch("nvidia.module.*"),
-        Watch("amd.driver"), Watch("amdgpu.module*"), Watch("gpu.*.gsp"),
+        Watch("amd.driver"), Watch("amdgpu.module*"), Watch("gpu.*.gsp"), Watch("loaded.cuda"),
     ),
-    decides=("nvidia.driver", "nvidia.module"),
+    decides=("nvidia.driver|amd.driver", "nvidia.module|amdgpu.module"),
     shape="one ratio, or a constant for every launch of work",
     see="`wingbeat fingerprint`",
     experiments=("driver",),

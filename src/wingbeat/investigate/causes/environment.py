@@ -2,11 +2,11 @@
 
 from wingbeat.investigate.causes.shapes import ANY
 from wingbeat.investigate.hypothesis import Cause, Watch
+from wingbeat.probe.process import PREFIXES
 
-STARTS = (
-    "CUDA_", "TORCH", "PYTORCH_", "TRITON_", "VLLM_", "SGLANG_", "SGL_", "FLASHINFER_", "CUBLAS_", "TRTLLM_", "HSA_",
-    "HIP_", "GPU_", "MALLOC_", "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONMALLOC", "KMP_", "RAY_",
-)  # fmt: skip
+ELSEWHERE = ("NCCL_", "RCCL_", "UCX_", "OMP_", "MKL_", "KMP_")  # other causes look at these
+PLACES = ("HF_", "HUGGING_FACE_", "VIRTUAL_ENV", "CONDA_PREFIX")  # where files lie: these are looked at themselves
+STARTS = [start for start in PREFIXES if start not in (*ELSEWHERE, *PLACES)]
 CAUSE = Cause(
     key="environment",
     family="software",

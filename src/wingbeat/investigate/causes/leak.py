@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wingbeat.investigate import courses
-from wingbeat.investigate.causes.shapes import ANY
+from wingbeat.investigate.causes.shapes import SLOWER_CYCLES
 from wingbeat.investigate.hypothesis import Cause, Watch, too_small
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ CAUSE = Cause(
     key="leak",
     family="state of the process",
     question="Did one side slow down while it ran?",
-    predicts=(ANY,),
+    predicts=(SLOWER_CYCLES,),
     watches=(Watch("run.drift"),),
     decides=("run.drift",),
     shape="grows over the run at equal context lengths; gone after a restart",

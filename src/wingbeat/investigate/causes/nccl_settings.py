@@ -9,7 +9,8 @@ CAUSE = Cause(
     question="Is NCCL, or the all-reduce, set another way?",
     predicts=(TARGET_STEPS, ALL_PHASES, VERIFY_ALONE, ACCEPTANCE_ALONE),
     watches=(
-        Watch("env.NCCL_[!D]*"), Watch("env.RCCL_*"), Watch("env.UCX_*"), Watch("workers.env.NCCL_*"),
+        Watch("env.NCCL_[!D]*"), Watch("env.NCCL_D[!E]*"), Watch("env.RCCL_*"), Watch("env.UCX_*"),
+        Watch("workers.env.NCCL_*"), Watch("workers.env.RCCL_*"), Watch("workers.env.UCX_*"),
         Watch("nccl.conf.*"), Watch("setting.disable_custom_all_reduce"), Watch("setting.enable_nccl_nvls"),
         Watch("setting.all_reduce_backend"), Watch("nvidia.module.parameters"),
     ),

@@ -1,7 +1,26 @@
 """A reboot: it resets power limits, persistence, clocks, link training, caches and states that no tool shows."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from wingbeat.investigate.causes.shapes import ALL_PHASES, BETWEEN_PHASES, ON_THE_CPU
-from wingbeat.investigate.hypothesis import Cause, Watch
+from wingbeat.investigate.hypothesis import Cause, Watch, shown
+
+if TYPE_CHECKING:
+    from wingbeat.investigate.case import Case
+
+RESET = (
+    "gpu.*.persistence", "gpu.*.power.limit", "gpu.*.clock.application.*", "load.gpu.*.pcie.*", "aspm", "cpu.governor",
+    "numa.balancing", "memory.huge_pages", "cache.*",
+)  # fmt: skip
+
+
+def _reset(case: Case) -> list[str]:
+    """What a boot sets anew, and is another."""
+    changed = [fact for pattern in RESET for fact in case.changed(pattern)] if case.changed("boot_id") else []
+    return [f"A boot sets anew, and it is another: {'; '.join(shown(changed))}."] if changed else []
+
 
 CAUSE = Cause(
     key="reboot",
@@ -14,4 +33,5 @@ CAUSE = Cause(
     see="`wingbeat fingerprint`",
     experiments=("power_off",),
     near=1,
+    note=_reset,
 )

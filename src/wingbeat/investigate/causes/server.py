@@ -11,7 +11,7 @@ CAUSE = Cause(
     watches=tuple(
         Watch(f"setting.{name}")
         for name in (
-            "tp_size", "tensor_parallel_size", "dp_size", "ep_size", "pp_size", "mem_fraction_static",
+            "[tdep]p", "[tdep]p_size", "*_parallel_size", "enable_expert_parallel", "mem_fraction_static",
             "gpu_memory_utilization", "chunked_prefill_size", "max_num_batched_tokens", "enable_dp_attention",
             "disable_radix_cache", "enable_prefix_caching", "disable_overlap_schedule", "schedule_*", "stream_interval",
             "moe_*", "speculative_moe_*", "numa_bind", "async_scheduling", "decode_log_interval",

@@ -21,4 +21,5 @@ BETWEEN_PHASES = Prediction(
 ON_THE_CPU = Prediction("every phase of an engine on the CPU", moves=("verify", "plain"), stays=("tokens",), on="cpu")
 ALL_ON_THE_CPU = replace(ALL_PHASES, on="cpu")
 WHILE_MEASURED = Prediction("longer cycles and the same acceptance", moves=("verify",), stays=("tokens",))
+SLOWER_CYCLES = Prediction("other times and the same acceptance", stays=("tokens",))
 ANY = Prediction("any phase, or acceptance")

@@ -1,13 +1,12 @@
 """Another speculative configuration: steps, branches, nodes or the drafter itself."""
 
-from wingbeat.investigate.causes.shapes import ANY
-from wingbeat.investigate.hypothesis import Cause, Watch
+from wingbeat.investigate.hypothesis import Cause, Prediction, Watch
 
 CAUSE = Cause(
     key="speculation",
     family="configuration",
     question="Is speculation configured another way?",
-    predicts=(ANY,),
+    predicts=(Prediction("a change of drafting, verify or acceptance alone", stays=("plain",)),),
     watches=(
         Watch("setting.speculative_algorithm"), Watch("setting.speculative_num_steps"),
         Watch("setting.speculative_eagle_topk"), Watch("setting.speculative_num_draft_tokens"),
@@ -16,7 +15,10 @@ CAUSE = Cause(
         Watch("setting.p_min"), Watch("setting.spec_draft_*"), Watch("setting.speculative_adaptive"),
         Watch("setting.speculative_token_map"), Watch("setting.method"),
     ),
-    decides=("setting.arguments|setting.*steps*",),
+    decides=(
+        "setting.*steps*|setting.arguments", "setting.*topk|setting.arguments",
+        "setting.nodes|setting.*draft_tokens|setting.arguments",
+    ),
     shape="draft and verify change with what was set; plain decoding stays",
     see="a run recorded with its settings",
     experiments=("configuration",),

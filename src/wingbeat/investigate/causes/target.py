@@ -1,4 +1,4 @@
-"""Another target: its weights, configuration, tokenizer or template."""
+"""Another target: its weights, configuration or tokenizer."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ CAUSE = Cause(
     question="Is the target another one?",
     predicts=(ANY,),
     watches=(
-        Watch("model.weights"), Watch("model.config"), Watch("model.tokenizer"), Watch("model.chat_template"),
+        Watch("model.weights"), Watch("model.config"), Watch("model.tokenizer"),
         *map(Watch, NAMES),
     ),
-    decides=("model.weights", "model.config", "model.tokenizer", "model.chat_template"),
+    decides=("model.weights", "model.config", "model.tokenizer"),
     shape="every prompt alike",
     see="`wingbeat fingerprint --model`",
     experiments=("model",),

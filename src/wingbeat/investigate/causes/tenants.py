@@ -13,7 +13,7 @@ CAUSE = Cause(
         Watch("pressure.cpu", "more"), Watch("pressure.memory", "more"), Watch("cpu.load_average", "more"),
         Watch("process.switches", "more"), Watch("memory.swapped_in", "more"),
     ),
-    decides=("gpu.*.others", "pressure.cpu"),
+    decides=("gpu.*.others", "pressure.cpu", "cpu.steal", "process.switches"),
     shape="uneven, and only while they run",
     see="`wingbeat fingerprint` at the start and at the end of the run",
     experiments=("quiet",),

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 
 def _refuted(case: Case) -> str:
-    if case.changed("head.config"):
-        return "the head's configuration changed too"
     first = next(iter(case.found.positions), None)
     if first and min(first.unconditional) < COLLAPSED < max(first.unconditional):
         return f"a first position of {min(first.unconditional):.0%} is no matter of training"

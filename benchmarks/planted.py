@@ -64,8 +64,8 @@ def run(case: Planted, seed: int = 0, backwards: bool = False) -> Investigation:
 def _record(case: Planted, after: int, rng: random.Random) -> RunRecord:
     chosen = {**SETTINGS, **{name: pair[after] for name, pair in case.settings.items()}}
     workload = {name: chosen.pop(name) for name in ("sha256", "concurrency")}
-    means = chosen.pop("definition", None)
-    effective = {"definitions": {"tokens_per_cycle": {"what": means}}} if means else {}
+    what, over = chosen.pop("definition", None), chosen.pop("over", "")
+    effective = {"definitions": {"tokens_per_cycle": {"what": what, "over": over}}} if what else {}
     start, end = _fingerprints(case, after, rng)
     launches = [
         Launch(

@@ -85,11 +85,12 @@ FLAGS = {
     "runs rename": ["run", "new_name", "--store"],
     "runs remove": ["names", "--store"],
     "runs export": ["run", "out", "--table", "--store"],
-    "runs import": ["files", "--name", "--format", "--arm", "--seconds", "--store"],
+    "runs import": ["files", "--name", "--format", "--arm", "--seconds", "--fingerprint", "--store"],
+    "runs add-fingerprint": ["run", "files", "--store"],
     "runs new": [
         "name", "--arm", "--tokens-per-second", "--tokens-per-cycle", "--cycle-ms", "--draft-ms", "--verify-ms",
         "--accept-ms", "--commit-ms", "--extend-ms", "--host-ms", "--ttft-ms", "--tpot-ms", "--steps", "--context",
-        "--running", "--acceptance", "--note", "--model", "--store",
+        "--running", "--acceptance", "--note", "--model", "--fingerprint", "--store",
     ],
     "train": [],
     "train data": [

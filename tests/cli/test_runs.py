@@ -11,6 +11,9 @@ from wingbeat.measure.record import Figure
 from wingbeat.measure.runner import Plan, measure
 from wingbeat.measure.subjects import FakeArm, FakeSubject
 from wingbeat.measure.workload import bundled
+from wingbeat.probe import document
+from wingbeat.probe.document import Fingerprint
+from wingbeat.probe.reading import Reading
 
 ARMS = {"plain": FakeArm(20.0), "eagle3": FakeArm(24.0, drafted=4, accepted=(3, 1))}
 
@@ -93,6 +96,49 @@ def test_a_noted_run_takes_one_arm_after_another(wingbeat, tmp_path):
     assert "has an arm plain already" in errors
     document = json.loads(wingbeat("runs", "show", "good", "--json")[1].splitlines()[-1])
     assert document["launches"][0]["eagle3"]["verify_ms"]["low"] == 17.47
+
+
+def fingerprint(path, power, clock):
+    """What `wingbeat fingerprint --pid --under-load --out` writes of a server on two devices."""
+    values = {"boot_id": "a", "gpu.count": 2, "process.environ": 3, "process.argv": ["serve", "--tp", "2"]}
+    values |= {"nvidia.driver": "590.48.01", "nvidia.module": "590.48.01"}
+    for index in range(2):
+        values[f"gpu.{index}.power.limit"] = power
+        seen = {"clock.sm": clock, "pcie.generation": 5, "pcie.width": 16}
+        values |= {f"load.gpu.{index}.{name}": {"min": v, "median": v, "max": v, "n": 8} for name, v in seen.items()}
+    readings = {name: Reading("value", value) for name, value in values.items()}
+    document.save(Fingerprint("2026-01-01T00:00:00+00:00", 8.0, "process 4711", readings), path)
+    return path
+
+
+def test_noted_figures_with_fingerprints_of_the_server_show_lower_clocks(wingbeat, tmp_path):
+    noted = {"good": ((600, 2400), (89, 130, 5, 19)), "bad": ((350, 1600), (61, 88, 7.4, 28))}
+    for name, (fields, (plain, speed, draft, verify)) in noted.items():
+        taken = fingerprint(tmp_path / f"{name}.txt", *fields)
+        assert wingbeat("runs", "new", name, "--arm", "plain", "--tokens-per-second", plain)[0] == 0
+        figures = ["--tokens-per-second", speed, "--draft-ms", draft, "--verify-ms", verify]
+        assert wingbeat("runs", "new", name, "--arm", "eagle3", *figures, "--fingerprint", taken)[0] == 0
+    code, output, _ = wingbeat("investigate", "good:eagle3", "bad:eagle3", "--format", "json")
+    found = json.loads(output)
+    verdicts = {one["cause"]: one["verdict"] for one in found["findings"]}
+    assert (code, found["outcome"]) == (1, "cause")
+    assert verdicts["clocks"] == "consistent"
+    assert {verdicts[key] for key in ("link", "driver", "environment")} == {"ruled out"}
+    text = wingbeat("investigate", "good:eagle3", "bad:eagle3")[1]
+    assert text.startswith("LIKELY: clocks.")
+    assert "2400 before, 1600 after" in " ".join(text.split())
+
+
+def test_a_fingerprint_is_added_to_a_run_that_is_there(wingbeat, good, tmp_path):
+    code, _, errors = wingbeat("runs", "add-fingerprint", "good", fingerprint(tmp_path / "taken.txt", 600, 2400))
+    assert (code, "two machines or boots" in errors) == (2, True)
+    wingbeat("runs", "new", "seen", "--arm", "plain", "--tokens-per-second", "89")
+    assert "add-fingerprint" in wingbeat("fingerprint", "seen")[2]
+    taken = [fingerprint(tmp_path / f"{power}.txt", power, 2400) for power in (600, 350)]
+    assert wingbeat("runs", "add-fingerprint", "seen", *taken)[:2] == (0, f"{tmp_path / 'seen.jsonl'}\n")
+    assert "gpu.0.power.limit and 1 more  600 W -> 350 W" in wingbeat("fingerprint", "seen")[1]
+    code, _, errors = wingbeat("runs", "add-fingerprint", "seen", tmp_path / "seen.jsonl")
+    assert (code, "take the fingerprint again" in errors) == (1, True)
 
 
 def test_the_default_store_is_the_users_own(monkeypatch, capsys, tmp_path):

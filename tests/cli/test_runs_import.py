@@ -4,8 +4,11 @@ import pytest
 from typer.testing import CliRunner
 
 from wingbeat.cli.main import app
-from wingbeat.errors import CorruptError, UsageError
+from wingbeat.errors import CorruptError, NotFoundError, UsageError
 from wingbeat.measure import record
+from wingbeat.probe import document
+from wingbeat.probe.document import Fingerprint
+from wingbeat.probe.reading import Reading
 
 FIXTURES = Path(__file__).parent.parent / "measure" / "fixtures"
 
@@ -38,3 +41,14 @@ def test_nothing_is_written_over_or_half_imported(tmp_path):
     with pytest.raises(CorruptError, match="nothing usable as aiperf"):
         wingbeat("import", FIXTURES / "vllm.log", "--format", "aiperf", "--store", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["table.jsonl"]
+
+
+def test_a_fingerprint_comes_with_it(tmp_path):
+    taken = tmp_path / "taken.txt"
+    readings = {"os": Reading("value", "Linux")}
+    document.save(Fingerprint("2026-01-01T00:00:00+00:00", 1.0, "process 4711", readings), taken)
+    wingbeat("import", FIXTURES / "table.csv", "--fingerprint", taken, "--store", tmp_path)
+    assert record.load(tmp_path / "table.jsonl").launches[0].fingerprint == {"os": {"state": "value", "value": "Linux"}}
+    with pytest.raises(NotFoundError, match=r"nowhere\.json"):
+        wingbeat("import", FIXTURES / "vllm.log", "--fingerprint", tmp_path / "nowhere.json", "--store", tmp_path)
+    assert not (tmp_path / "vllm.jsonl").exists()

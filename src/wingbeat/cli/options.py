@@ -54,6 +54,13 @@ Raw = Annotated[bool, typer.Option("--raw", help="Take the text as it is, withou
 Store = Annotated[
     Path | None, typer.Option("--store", envvar="WINGBEAT_STORE", help="Folder of runs; by default one of your own.")
 ]
+Fingerprint = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE",
+        help="What `wingbeat fingerprint --out` wrote; given twice: at start and end, or at rest and under load.",
+    ),
+]
 Run = Annotated[str, typer.Argument(help="A run: its name in the store, or its file.")]
 
 

@@ -13,7 +13,7 @@ from wingbeat.cli.display import show as show_record
 from wingbeat.cli.runs_import import import_files
 from wingbeat.cli.runs_new import new
 from wingbeat.errors import CheckpointError
-from wingbeat.measure import record, store
+from wingbeat.measure import fingerprints, record, store
 
 app = typer.Typer(no_args_is_help=True, help="List, show, rename, remove and export saved runs, and note new ones.")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document at the end.")]
@@ -87,6 +87,20 @@ def export(
     found, _ = options.open_run(run, store_named)
     tables.export(found, out, table)
     print(out)
+
+
+@app.command("add-fingerprint")
+def add_fingerprint(
+    run: options.Run,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="What `wingbeat fingerprint --out` wrote.")],
+    store_named: options.Store = None,
+) -> None:
+    """Put a fingerprint into a run that has none; or readings under load beside the one that it has."""
+    path = store.find(options.store_folder(store_named), run)
+    found = record.load(path)
+    fingerprints.attach(found, files)
+    record.save(found, path)
+    print(path)
 
 
 app.command()(new)

@@ -11,7 +11,7 @@ import typer
 
 from wingbeat.cli import options
 from wingbeat.cli.display import show
-from wingbeat.measure import importers, record, store
+from wingbeat.measure import fingerprints, importers, record, store
 
 
 def import_files(
@@ -22,6 +22,7 @@ def import_files(
     ] = None,
     arm: Annotated[str, typer.Option(help="The arm's name; plain is decoding without drafts.")] = "",
     seconds: Annotated[float | None, typer.Option(help="Time between two scrapes of /metrics, for rates.")] = None,
+    fingerprint: options.Fingerprint = None,
     store_named: options.Store = None,
 ) -> None:
     """Make a run from logs and results of SGLang, vLLM, AIPerf and llama.cpp, or from CSV; what they do not say stays
@@ -30,6 +31,8 @@ def import_files(
     path = store.new_path(options.store_folder(store_named), chosen)
     source, reading = importers.read(files, format_named, seconds)
     run = importers.to_record(reading, source, files, chosen, arm)
+    if fingerprint:
+        fingerprints.attach(run, fingerprint)
     record.save(run, path)
     show(run, path, as_json=False)
     if reading.skipped:

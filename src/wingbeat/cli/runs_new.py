@@ -8,7 +8,7 @@ import typer
 
 from wingbeat.cli import options
 from wingbeat.cli.display import show
-from wingbeat.measure import noted, record, store
+from wingbeat.measure import fingerprints, noted, record, store
 
 Noted = Annotated[str | None, typer.Option(metavar="FIGURE")]
 
@@ -35,6 +35,7 @@ def new(
     ] = None,
     note: Annotated[str | None, typer.Option(help="Where the figures come from, and under which conditions.")] = None,
     model: Annotated[str | None, typer.Option(help="The target's name.")] = None,
+    fingerprint: options.Fingerprint = None,
     store_named: options.Store = None,
 ) -> None:
     """Make a run from the few figures that somebody noted down; what was not noted stays unknown.
@@ -57,6 +58,8 @@ def new(
     path = store.find(folder, name) if exists else store.new_path(folder, name)
     run = record.load(path) if exists else noted.new(name)
     noted.add_arm(run, arm, found)
+    if fingerprint:
+        fingerprints.attach(run, fingerprint)
     run.requested |= {key: value for key, value in (("model", model), ("note", note)) if value}
     record.save(run, path)
     show(run, path, as_json=False)

@@ -219,7 +219,7 @@ def test_sections_without_data_say_what_is_missing(bare):
 
 def test_one_fingerprint_is_not_compared_with_none(tmp_path):
     read = Reader(page.render(of(measured(tmp_path, 20.0, {"nvidia.driver": "1"}), measured(tmp_path, 30.0))))
-    assert not read.lacks("fingerprints", "After holds no fingerprint")
+    assert not read.lacks("fingerprints", "after holds no fingerprint, so that nothing can be said")
     assert "Changed" not in read.words["fingerprints"]
 
 
@@ -301,7 +301,7 @@ def test_the_command_writes_the_page(dead_end, tmp_path, capsys, monkeypatch):
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     if CHROMIUM is None:
-        pytest.skip("Chromium is not installed")
+        pytest.skip("Chromium is not installed, so that no browser shows the page (Debian: chromium)")
     with Browser(tmp_path_factory.mktemp("chromium")) as one:
         yield one
 

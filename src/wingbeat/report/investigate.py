@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from wingbeat.investigate import facts
 from wingbeat.investigate.case import Investigation
+from wingbeat.investigate.compare import Comparison
 from wingbeat.investigate.details import BreakEven
 from wingbeat.investigate.facts import Fact
-from wingbeat.investigate.hypothesis import Finding, shown
+from wingbeat.investigate.hypothesis import Finding, shown, values
 from wingbeat.investigate.moves import Moves
 from wingbeat.investigate.plan import Experiment
+from wingbeat.investigate.unwatched import unwatched
 from wingbeat.probe import registry
 from wingbeat.probe.difference import Change
 from wingbeat.report import compare as comparison
@@ -23,8 +26,9 @@ WIDTH = 100
 BY_READING = "Ruled out by what was read"
 BY_FIGURES = "Ruled out by the figures alone, or not possible here"
 NOISY = "tok/s varies too much between launches to tell; tokens per cycle changed, and is what is explained."
-BESIDE = "Speeds and times below are beside plain decoding in the same launches, so that what slowed both does not count."
-MOST = 40  # facts that are listed as the same
+BESIDE = "Speeds and times below are beside plain decoding in the same launches: what slowed both does not count."
+UNWATCHED = "Changed, and no cause looks at it"
+MOST, NAMED = 40, 3  # facts that a section lists, that the headline names
 HEADLINES = {
     "cause": "LIKELY: {names}. It is consistent with all that was measured; only the re-run below proves it.",
     "confirmed": "CONFIRMED: {names}. Putting it back moved the speed back.",
@@ -74,6 +78,7 @@ def document(found: Investigation) -> dict[str, Any]:
         "outcome": found.outcome,
         "left": by_family(found.left),
         "findings": [_finding(one) for one in found.findings],
+        "unwatched": [vars(fact) for fact in unwatched(found)],
         "moves": {name: vars(move) for name, move in found.moves.by.items()},
         "change": found.moves.total,
         "experiments": [
@@ -87,12 +92,12 @@ def document(found: Investigation) -> dict[str, Any]:
 
 
 def _finding(one: Finding) -> dict[str, Any]:
-    facts = {"changed": one.changed, "same": one.same, "unknown": one.unknown}
+    states = {"changed": one.changed, "same": one.same, "unknown": one.unknown}
     return {
         "cause": one.cause.key, "family": one.cause.family, "question": one.cause.question, "verdict": one.verdict,
         "survives": one.survives, "reason": one.reason, "notes": one.notes, "see": one.cause.see,
         "shape": one.cause.shape, "predictions_seen": one.fits[0], "predictions_known": one.fits[1],
-        **{state: [vars(fact) for fact in group] for state, group in facts.items()},
+        **{state: [vars(fact) for fact in group] for state, group in states.items()},
     }  # fmt: skip
 
 
@@ -100,7 +105,28 @@ def headline(found: Investigation) -> str:
     """The answer in a sentence or two; its first words in capitals."""
     confirmed = [one for one in found.accused if one.verdict == "confirmed"]
     names = ", ".join(called(one) for one in confirmed or found.accused)
+    if found.outcome == "nothing observable changed" and (limits := _limits(found)):
+        return " ".join(("NO CAUSE WAS SEEN.", *limits))
     return HEADLINES["confirmed" if confirmed else found.outcome].format(names=names)
+
+
+def _limits(found: Investigation) -> list[str]:
+    """Why it cannot be said that nothing changed."""
+    names = [title for title, _, _ in values(unwatched(found))]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    without = without_fingerprint(found.found)
+    return [
+        *([f"No cause looks at what changed: {', '.join(names[:NAMED])}{more}."] if names else []),
+        *([f"{without}, so that little is known of what changed around the runs."] if without else []),
+    ]
+
+
+def without_fingerprint(found: Comparison) -> str:
+    """Which side holds no fingerprint, as the beginning of a sentence ("": both hold one)."""
+    without = [one.label for one in (found.before, found.after) if not facts.readings(one)]
+    if len(without) == 2:
+        return "Neither side holds a fingerprint"
+    return f"{without[0]} holds no fingerprint" if without else ""
 
 
 def _answer(found: Investigation) -> str:
@@ -135,6 +161,7 @@ def _sections(found: Investigation) -> list[Section]:
         Section("Where the change is", where(found)),
         Section("What is left", [f"{name}: {', '.join(causes)}" for name, causes in families.items()], header, left),
         Section("Arithmetic", notes),
+        Section(UNWATCHED, most(shown(unwatched(found)))),
         Section("What was run again", found.repeated),
         Section("What to run next", [_experiment(one) for one in found.experiments]),
         Section(BY_READING, (), header[:2], _reasons(probed)),
@@ -180,7 +207,7 @@ def where(found: Investigation) -> list[str]:
         return []
     kinds = {"Moved": "moved", "Hardly moved, beside that": "stayed", "Not clear": "unclear"}
     lines = [NOISY] if moves.by_tokens else []
-    lines += [BESIDE] if moves.beside else []
+    lines += [BESIDE] if moves.machine is not None else []
     for title, kind in kinds.items():
         named = [move.text for name, move in moves.by.items() if _kind(moves, name) == kind]
         lines += [f"{title}: {'; '.join(named)}."] if named else []
@@ -210,8 +237,12 @@ def _experiment(one: Experiment) -> str:
 def same(found: Investigation) -> list[str]:
     """Fields that move speed or output, are the same on both sides, and were not named above."""
     named = {fact.name for one in found.findings for fact in one.decided}
-    facts = [fact for fact in found.facts.values() if fact.name not in named and _is_same(fact)]
-    lines = [line.removesuffix(" on both sides") for line in shown(facts)]
+    alike = [fact for fact in found.facts.values() if fact.name not in named and _is_same(fact)]
+    return most([line.removesuffix(" on both sides") for line in shown(alike)])
+
+
+def most(lines: Sequence[str]) -> list[str]:
+    """As many lines as a section lists, and how many more there are."""
     more = [f"and {len(lines) - MOST} more"] if len(lines) > MOST else []
     return [*lines[:MOST], *more]
 

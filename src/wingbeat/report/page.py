@@ -17,6 +17,7 @@ from wingbeat.investigate.case import Investigation
 from wingbeat.investigate.compare import Comparison
 from wingbeat.investigate.hypothesis import Finding, values
 from wingbeat.investigate.pair import Row
+from wingbeat.investigate.unwatched import unwatched
 from wingbeat.probe import difference
 from wingbeat.report import compare as comparison
 from wingbeat.report import effects, fingerprint, plots
@@ -32,8 +33,8 @@ UNUSED = re.compile(
     r' id="[\w.]+_\d+"| (?:width|height)="[\d.]+pt"|<metadata>.*?</metadata>|<\?xml.*?\?>|<!DOCTYPE.*?>', re.DOTALL
 )
 NO_FINGERPRINT = (
-    "{who} fingerprint, so that nothing can be said of what changed around the runs. `wingbeat bench` takes one "
-    "with every launch; `wingbeat fingerprint --out` takes one of a server."
+    "so that nothing can be said of what changed around the runs. `wingbeat bench` takes one with every launch; "
+    "`wingbeat fingerprint --out` takes one of a server, and `wingbeat runs add-fingerprint` puts it into a run."
 )
 
 
@@ -96,6 +97,7 @@ def render(found: Investigation) -> str:
         chart=_chart(compared),
         where=report.where(found),
         groups=_groups(found),
+        unwatched=values(unwatched(found)),
         unseen=_unseen(found),
         pictures=_pictures(compared),
         fingerprints=_fingerprints(compared),
@@ -174,8 +176,8 @@ def _lines(findings: Sequence[Finding]) -> list[Line]:
 def _line(group: Sequence[Finding]) -> Line:
     first = group[0]
     question, shape = (first.cause.question, first.cause.shape) if first.survives else ("", "")
-    known = values(first.decided or first.changed)
-    return Line([report.called(one) for one in group], question, first.verdict, known, _evidence(first), shape, first.missing)
+    causes, known = [report.called(one) for one in group], values(first.decided or first.changed)
+    return Line(causes, question, first.verdict, known, _evidence(first), shape, first.missing)
 
 
 def _evidence(one: Finding) -> str:
@@ -225,13 +227,9 @@ def _picture(panel: plots.Panel, there: Sequence[plots.Series]) -> str:
 
 def _fingerprints(found: Comparison) -> dict[str, Any]:
     """groups: title, rows; said: what holds for all of them."""
-    before, after = facts.readings(found.before), facts.readings(found.after)
-    if not (before and after):
-        sides = {"before": before, "after": after}
-        without = [name for name, readings in sides.items() if not readings]
-        who = "Neither side holds a" if len(without) == 2 else f"{without[0].capitalize()} holds no"
-        return {"groups": [], "said": [NO_FINGERPRINT.format(who=who)]}
-    compared = difference.compare(before, after)
+    if without := report.without_fingerprint(found):
+        return {"groups": [], "said": [f"{without}, {NO_FINGERPRINT}"]}
+    compared = difference.compare(facts.readings(found.before), facts.readings(found.after))
     kinds = [*fingerprint.changed(compared), *fingerprint.beside(compared)]
     said = [*([] if compared.changed else [fingerprint.NOTHING]), fingerprint.remainder(compared)]
     return {"groups": [(title, fingerprint.rows(changes)) for title, changes in kinds if changes], "said": said}

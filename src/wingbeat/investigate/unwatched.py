@@ -1,0 +1,30 @@
+"""What changed without any cause that looks at it: it explains nothing, and rules nothing out either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wingbeat.investigate import hypothesis
+from wingbeat.investigate.case import Case, Investigation
+from wingbeat.investigate.facts import Fact
+from wingbeat.investigate.hypothesis import Cause
+
+LEAST = 2  # importance
+IN_PARTS = {"process.argv"}  # every flag of it is a fact of its own
+NOT_OF_THE_RUN = {"setting.note"}
+
+
+def unwatched(found: Investigation) -> list[Fact]:
+    """The changed facts that may matter and that no cause watches which is possible here, the important first."""
+    case = Case(found.found, found.facts, found.moves)
+    possible = [one.cause for one in found.findings if not hypothesis._absent(one.cause, case)]
+    seen = {fact.name for cause in possible for pattern in _patterns(cause) for fact in case.match(pattern)}
+    seen |= IN_PARTS | NOT_OF_THE_RUN
+    changed = [fact for fact in found.facts.values() if fact.state == "changed" and fact.importance >= LEAST]
+    return sorted((fact for fact in changed if fact.name not in seen), key=lambda fact: -fact.importance)
+
+
+def _patterns(cause: Cause) -> Iterator[str]:
+    yield from (watch.pattern for watch in cause.watches)
+    for decides in cause.decides:
+        yield from decides.split("|")

@@ -165,6 +165,8 @@ def _missing(found: Comparison | None, parts: list[Part], accepted: list[float])
         missing.append("one launch: how much launches differ was not measured (`wingbeat bench --launches 3`)")
     if not any(part.name == "verify" for part in parts):
         missing.append("the phases of a cycle were not recorded: what verify costs is not known")
+    elif not any(part.name in ("host", "rest") and part.share for part in parts):
+        missing.append("the host's share of a cycle is not known: it needs the time of a whole cycle beside its phases")
     if not accepted:
         missing.append("acceptance by position was not recorded")
     return missing

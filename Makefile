@@ -22,7 +22,7 @@ demo: .venv/.ready
 test: .venv/.ready-for-tests
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -rs
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache

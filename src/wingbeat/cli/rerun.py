@@ -21,7 +21,7 @@ from wingbeat.cli.compare import USAGE
 from wingbeat.errors import UsageError
 from wingbeat.investigate import facts, rerun
 from wingbeat.investigate.case import Investigation, investigate
-from wingbeat.investigate.rerun import AGAIN, OLD, Rerun
+from wingbeat.investigate.rerun import AGAIN, OLD, Choice, Rerun
 from wingbeat.investigate.side import Side, side
 from wingbeat.measure import launches, record, runner, store
 from wingbeat.measure.launches import Job
@@ -44,29 +44,41 @@ def run(found: Investigation, tried: Mapping[str, Side], store_named: Path | Non
     interrupted.
     """
     _check_machine(found)
-    chosen, undecided = rerun.choose(found)
-    for cause, reason in undecided.items():
-        typer.echo(f"{cause}: not run, {reason}", err=True)
-    if not chosen:
+    choice = rerun.choose(found)
+    for what, reason in choice.undecided.items():
+        typer.echo(f"{what}: not run, {reason}", err=True)
+    if not choice.runs:
         typer.echo("There is nothing to run.", err=True)
         return found
     most = max(len(one.launches) for one in (found.found.before, found.found.after))
     count = MOST if found.outcome == "cannot tell" else min(MOST, max(FEWEST, most))
-    if not _agreed(found, chosen, count, yes):
+    if not _agreed(found, choice.runs, count, yes):
         return found
     folder = options.store_folder(store_named)
-    jobs = [_job(one, found, folder, count) for one in chosen]
-    for job in launches.by_turns(jobs, count):
+    jobs = {one.name: _job(one, found, folder, count) for one in choice.runs}
+    for job in launches.by_turns(list(jobs.values()), count):
         if code := job.launch():
             typer.echo("What was run is kept; the same command goes on after it.", err=True)
             raise typer.Exit(code if code == INTERRUPTED else USAGE)
-    sides = {
-        one.name: side(job.path.stem, record.load(job.path), _arm(one)) for one, job in zip(chosen, jobs, strict=True)
-    }
-    tried = {**tried, **{cause: sides[one.name] for one in chosen for cause in one.causes}}
+    return _with(found, choice, tried, {name: record.load(job.path) for name, job in jobs.items()})
+
+
+def _with(
+    found: Investigation, choice: Choice, tried: Mapping[str, Side], made: Mapping[str, RunRecord]
+) -> Investigation:
+    """The investigation with what the re-runs say."""
     compared = found.found
-    again = (sides.get(OLD), sides[AGAIN])
-    return investigate(compared.before, compared.after, compared.same_within, tried, again)
+
+    def of(name: str, arm: str) -> Side:
+        return side(made[name].name, made[name], arm)
+
+    own = {one.name: of(one.name, one.arm) for one in choice.runs}
+    tried = {**tried, **{cause: own[one.name] for one in choice.runs for cause in one.causes}}
+    again = (own.get(OLD), own[AGAIN])
+    result = investigate(compared.before, compared.after, compared.same_within, tried, again)
+    answers = [rerun.answer(one, of(*one.first), of(*one.second), compared.same_within) for one in choice.questions]
+    left = [one for one in result.experiments if one.key not in choice.answers]
+    return replace(result, experiments=left, repeated=[*result.repeated, *answers])
 
 
 def _check_machine(found: Investigation) -> None:
@@ -108,16 +120,12 @@ def _name(one: Rerun, found: Investigation) -> str:
     return f"{found.found.after.label.partition(':')[0]}+{one.name}"
 
 
-def _arm(one: Rerun) -> str:
-    shape, path = one.way["shape"], one.way["path"]
-    return f"{shape}@{path}" if path else shape
-
-
 def _job(one: Rerun, found: Investigation, folder: Path, count: int) -> Job:
     """The run, with its record made or found again."""
     original = found.found.after.records[0]
     asked = {name.removeprefix("asked."): value for name, value in one.way.items() if name.startswith("asked.")}
-    names = [*([PLAIN] if PLAIN in original.arms and _arm(one) != PLAIN else []), _arm(one)]
+    with_plain = one.arm != PLAIN and (PLAIN in original.arms or one.beside)
+    names = [*([PLAIN] if with_plain else []), one.arm, *one.beside]
     beside = {name: value for name, value in one.way.items() if not name.startswith("asked.")}
     asked |= {"arms": ",".join(names), "launches": count, "rerun": beside}
     chosen = tuple(arms_of(asked["arms"], asked))

@@ -2,9 +2,9 @@
 
 Every scenario of `planted_real_cases` is recorded on both sides, by turns (A B B A), each launch a fresh process as in
 `wingbeat bench`, and investigated from the records alone. What is finished stays in the store, and is not run
-again. Each scenario takes about half a minute; nothing else should run meanwhile.
+again. Each scenario takes a minute or two; nothing else should run meanwhile.
 
-    python benchmarks/planted_real.py --store FOLDER [--only NAME] [--launches 2] [--reports]
+    python benchmarks/planted_real.py --store FOLDER [--only NAME] [--launches 4] [--reports]
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", type=Path, required=True, help="folder for the records")
     parser.add_argument("--only", action="append", choices=[one.name for one in SCENARIOS], help="this scenario")
-    parser.add_argument("--launches", type=int, default=2, help="launches a side")
+    parser.add_argument("--launches", type=int, default=4, help="launches a side")
     parser.add_argument("--reports", action="store_true", help="print every investigation")
     options = parser.parse_args()
     results = {}

@@ -22,8 +22,8 @@ from wingbeat.engine.llm import SHIPPED_HEAD
 from wingbeat.measure import workload
 from wingbeat.model.weights import locate_model
 
-OLDER = ("numpy==2.3.5", "tokenizers==0.23.1")
-SHORT = {"limit": 1, "max_tokens": 8}  # so that the first cycles weigh something
+OLDER = ("--no-deps", "numpy==2.3.5", "tokenizers==0.23.1")  # which the engine's forwards do not use
+SHORT = {"limit": 1, "eager": True, "max_tokens": 16}  # so that the first cycles weigh something
 EAGER = {"eager": True, "limit": 2, "max_tokens": 16}  # many operations, which torch's profiler takes note of
 PROFILED = """
 import os
@@ -35,6 +35,13 @@ try:
 except SystemExit as end:
     os._exit(end.code or 0)  # what it took note of is not wanted, and takes minutes to put in order
 os._exit(0)
+"""
+COMPILED = """
+import torch
+from wingbeat.cli.main import main
+from wingbeat.model.layers import RMSNorm
+RMSNorm.forward = torch.compile(RMSNorm.forward, dynamic=False)
+main()
 """
 PREFACE = "Below is a log that belongs to the question at its end. Read it, and answer the question alone.\n"
 LOG_LINE = "{0:04d}: station {1} reports {2} degrees and wind from the {3}, the gauge stands at {4}.\n"
@@ -171,21 +178,25 @@ def sleep_while_drafting(folder: Path) -> None:
     file.write_text(text.replace(DRAFT_STARTS, DRAFT_STARTS + SLEEP))
 
 
-def with_older_libraries(folder: Path) -> tuple[Way, Way]:
-    """A second environment on top of this one, with older libraries that the engine's forwards do not use."""
-    place = folder / "venv"
-    if not place.exists():
-        own = next(path for path in sys.path if path.endswith("site-packages"))
-        venv.create(folder / "draft", symlinks=True)
-        [packages] = (folder / "draft").glob("lib/python3*/site-packages")
-        (packages / "above.pth").write_text(f"import site; site.addsitedir({own!r})\n")
-        install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(packages), *OLDER]
-        done = subprocess.run(install, capture_output=True, text=True)
-        if done.returncode:
-            shutil.rmtree(folder / "draft")
-            raise LeftOutError(f"pip cannot install {' '.join(OLDER)}: {done.stderr.strip()[-200:]}")
-        (folder / "draft").rename(place)
-    return Way(), Way(python=str(place / "bin" / "python"))
+def second_environment(*wanted: str) -> Callable[[Path], tuple[Way, Way]]:
+    """This environment, and one on top of it in which pip installed other libraries."""
+
+    def make(folder: Path) -> tuple[Way, Way]:
+        place = folder / "venv"
+        if not place.exists():
+            own = next(path for path in sys.path if path.endswith("site-packages"))
+            venv.create(folder / "draft", symlinks=True)
+            [packages] = (folder / "draft").glob("lib/python3*/site-packages")
+            (packages / "above.pth").write_text(f"import site; site.addsitedir({own!r})\n")
+            install = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(packages), *wanted]
+            done = subprocess.run(install, capture_output=True, text=True)
+            if done.returncode:
+                shutil.rmtree(folder / "draft")
+                raise LeftOutError(f"pip cannot install {' '.join(wanted)}: {done.stderr.strip()[-200:]}")
+            (folder / "draft").rename(place)
+        return Way(), Way(python=str(place / "bin" / "python"))
+
+    return make
 
 
 def with_untracked_file(folder: Path) -> tuple[Way, Way]:
@@ -218,7 +229,7 @@ SCENARIOS = (
         "profiler", ("observer",),
         ways(*(Way(asked=EAGER, code=code) for code in ("", PROFILED))),
     ),
-    Scenario("no_warmup", ("warmup",), ways(*(Way(asked=SHORT, warmup=rounds) for rounds in (1, 0)))),
+    Scenario("no_warmup", ("warmup",), ways(*(Way(asked=SHORT, code=COMPILED, warmup=rounds) for rounds in (1, 0)))),
     Scenario("more_steps", ("speculation",), only_after(arms="plain,eagle3:12")),
     Scenario("eager", ("captured",), only_after(eager=True)),
     Scenario(
@@ -228,7 +239,7 @@ SCENARIOS = (
     Scenario("again", (), ways(Way(), Way())),
     Scenario("again_sampled", (), ways(*(Way(asked={"temperature": 0.7, "seed": 3}) for _ in "ab"))),
     Scenario("again_ngram", (), ways(*(Way(asked={"arms": "plain,ngram:4"}) for _ in "ab"))),
-    Scenario("older_libraries", (), with_older_libraries),
+    Scenario("older_libraries", (), second_environment(*OLDER)),
     Scenario("another_variable", (), ways(Way(), Way(environment={"HF_HUB_OFFLINE": "1"}))),
     Scenario("untracked_file", (), with_untracked_file),
     Scenario("renamed_head", (), head(lambda copy: None)),

@@ -147,9 +147,7 @@ def _raw(found: Comparison, name: str, total: float) -> Move | None:
     return _of_levels(name, levels[0], levels[1], total)
 
 
-def _of_levels(
-    name: str, before: float | None, after: float | None, total: float, machine: float = 0.0
-) -> Move | None:
+def _of_levels(name: str, before: float | None, after: float | None, total: float, machine: float = 0.0) -> Move | None:
     if not before or not after:
         return None
     own = math.log(after / before) * (1 if name == "tokens" else -1) - machine

@@ -70,7 +70,7 @@ def process(pid: int, name: str = "/usr/bin/python3", kind: str = "C") -> str:
     )
 
 
-# Drivers before 535: other names for reasons and power, no counters, no firmware, an older shape of ECC errors.
+# An old driver: other names for reasons and power, no counters, no firmware, an older shape of ECC errors.
 DRIVER_470 = """<?xml version="1.0" ?>
 <!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v11.dtd">
 <nvidia_smi_log><driver_version>470.182.03</driver_version><cuda_version>11.4</cuda_version>

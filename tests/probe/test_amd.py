@@ -2,8 +2,9 @@ import json
 
 import pytest
 
-from wingbeat.probe import amd
+from wingbeat.probe import amd, nvidia
 from wingbeat.probe.host import CapturedHost
+from wingbeat.probe.reading import Reading
 
 BUS = {
     "/sys/bus/pci/devices/0000:05:00.0/vendor": "0x1002",
@@ -36,7 +37,7 @@ METRIC = [
         "ecc": {"total_correctable_count": 0, "total_uncorrectable_count": 0},
         "fan": {"usage": "N/A"},
         "perf_level": "AMDSMI_DEV_PERF_LEVEL_AUTO",
-        "throttle": {"ppt_accumulated": 77, "socket_thermal_accumulated": "N/A"},
+        "throttle": {"accumulation_counter": 1000, "ppt_accumulated": 77, "socket_thermal_accumulated": "N/A"},
     }
 ]
 PROCESSES = [{"gpu": 0, "process_list": [{"process_info": {"name": "python3", "pid": 9}}, {"process_info": "No data"}]}]
@@ -44,7 +45,8 @@ PROCESSES = [{"gpu": 0, "process_list": [{"process_info": {"name": "python3", "p
 
 def read(static=STATIC, metric=METRIC, processes=PROCESSES, wrap=json.dumps, own=()):
     commands = {"amd-smi static --json": wrap(static), "amd-smi metric --json": wrap(metric)}
-    return amd.devices(CapturedHost(BUS, {**commands, "amd-smi process --json": wrap(processes)}), set(own))
+    host = CapturedHost(BUS, {**commands, "amd-smi process --json": wrap(processes)})
+    return {name: one for name, one in amd.devices(host, set(own)).items() if isinstance(one, Reading)}
 
 
 def test_a_busy_device():
@@ -60,7 +62,30 @@ def test_a_busy_device():
 
 def test_newer_tools_wrap_the_list_and_others_print_words_first():
     wrapped = read(wrap=lambda entries: "WARNING: no permission\n" + json.dumps({"gpu_data": entries}))
-    assert wrapped == {**read(), **{k: r for k, r in wrapped.items() if k.endswith(("numa", "path"))}}
+    assert wrapped == read()
+
+
+def test_numbers_with_their_unit_in_one_text():
+    metric = [{**METRIC[0], "usage": {"gfx_activity": "98 %"}, "pcie": {"width": "16", "speed": "32 GT/s"}}]
+    found = read(metric=metric)
+    assert (found["gpu.0.utilization"].value, found["gpu.0.clock.sm"].value) == (98, 2094)
+    assert (found["gpu.0.pcie.generation"].value, found["gpu.0.pcie.width"].value) == (5, 16)
+
+
+def test_every_field_of_a_device_is_told_of():
+    found = read(metric=[])
+    assert {name[len("gpu.0.") :] for name in found if name.startswith("gpu.0.")} >= {*nvidia.NAMES}
+    assert found["gpu.0.fabric"].state == "not applicable"
+    assert found["gpu.0.rows.remapped"].state == found["gpu.0.clock.sm"].state == "unknown"
+
+
+def test_topology():
+    link = {"bdf": "0000:05:00.0", "link_status": "ENABLED"}
+    links = [
+        {**link, "gpu": 1, "link_type": "XGMI", "num_hops": 1}, {**link, "gpu": 0, "link_type": "SELF", "num_hops": 0},
+    ]  # fmt: skip
+    told = json.dumps([{"gpu": 0, "bdf": "0000:05:00.0", "links": links}])
+    assert amd.topology(CapturedHost(BUS, {"amd-smi topology --json": told})) == ["GPU0 SELF 0, XGMI 1"]
 
 
 def test_an_idle_device_is_not_trusted():

@@ -1,3 +1,4 @@
+import generations
 import pytest
 from smi import DRIVER_470, gpu, log, process
 
@@ -11,6 +12,10 @@ PRESENT = {"/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel
 
 def read(document, own=()):
     return nvidia.devices(CapturedHost(PRESENT, {QUERY: document}), set(own))
+
+
+def device(document):
+    return {name[len("gpu.0.") :]: one for name, one in read(document).items() if name.startswith("gpu.0.")}
 
 
 def test_a_busy_device_of_a_new_driver():
@@ -50,17 +55,24 @@ def test_an_old_driver_has_other_names_and_less_to_tell():
         ("Not Supported", "not applicable"), ("[Unknown Error]", "unknown"), ("Unknown Error", "unknown"),
         ("ERR!", "unknown"), ("Insufficient Permissions", "unknown"), ("[GPU requires reset]", "unknown"),
         ("Requested functionality has been deprecated", "unknown"), ("", "unknown"), ("fast", "error"),
+        ("[Function Not Found]", "unknown"), ("Not Found", "unknown"), ("Unknown", "unknown"), ("[Odd]", "unknown"),
     ],
 )  # fmt: skip
 def test_what_is_no_value_is_a_state(text, state):
-    found = read(log(gpu(limit=text, draw=text)))["gpu.0.power.limit"]
-    assert found.state == state
-    assert found.raw == text
-    assert found.value is None
+    found = read(log(gpu(limit=text, draw=text, name=text)))
+    assert found["gpu.0.power.limit"].state == state
+    assert found["gpu.0.power.limit"].raw == text
+    assert found["gpu.0.power.limit"].value is None
+    assert found["gpu.0.name"].state == ("value" if text == "fast" else state)
+
+
+AT = "/sys/bus/pci/devices/0000:1b:00.0"
+LINKED = {f"{AT}/current_link_speed": "2.5 GT/s PCIe", f"{AT}/current_link_width": "16"}
 
 
 def test_clocks_and_links_of_an_idle_device_are_not_trusted():
-    idle = read(log(gpu(util="3 %", sm="345 MHz", pstate="P8", gen="1")))
+    document = log(gpu(util="3 %", sm="345 MHz", pstate="P8", gen="1", cap="Active"))
+    idle = nvidia.devices(CapturedHost({**PRESENT, **LINKED}, {QUERY: document}), set())
     for name in nvidia.UNDER_LOAD:
         reading = idle[f"gpu.0.{name}"]
         assert reading.state == "unknown", name
@@ -68,6 +80,53 @@ def test_clocks_and_links_of_an_idle_device_are_not_trusted():
     assert "345" in idle["gpu.0.clock.sm"].raw
     untold = read(log(gpu(util="N/A")))
     assert untold["gpu.0.clock.sm"].state == "unknown"
+
+
+@pytest.mark.parametrize("name", ["DRIVER_515", "DRIVER_535", "DRIVER_550"])
+def test_generations_of_drivers_tell_the_same(name):
+    found = device(getattr(generations, name))
+    expected = {
+        "power.draw": 301.1, "power.limit": 350.0, "power.limit.max": 400.0, "slowed": ["sw_power_cap"],
+        "ecc.corrected": 4, "ecc.uncorrected": 3, "clock.sm": 1410, "clock.application.graphics": 1275,
+        "pcie.generation": 4, "pcie.generation.host": 5, "rows.remapped": 0, "virtualization": "None", "others": 0,
+    }  # fmt: skip
+    assert {field: found[field].value for field in expected} == expected
+    assert found["vgpu.licence"].state == "not applicable"
+    assert found["slowed.thermal"].state == "unknown"
+
+
+def test_blocks_that_a_card_does_not_have_are_not_applicable():
+    found = device(generations.DRIVER_530)
+    for name in ("rows.remapped", "rows.pending", "ecc.corrected", "ecc.uncorrected", "fabric", "gsp"):
+        assert found[name].state == "not applicable", name
+    assert (found["slowed"].value, found["power.limit"].value) == ([], 350.0)
+    assert read(generations.DRIVER_530)["nvidia.cuda"].state == "unknown"
+
+
+def test_a_part_of_a_device_tells_nothing_of_the_whole():
+    found = device(generations.MIG)
+    assert (found["mig"].value, found["mig.devices"].value, found["others"].value) == ("Enabled", 3, 1)
+    for name in ("clock.sm", "pstate", "slowed", "pcie.generation"):
+        assert found[name].state == "unknown", name
+    assert found["utilization"].state == "not applicable"
+
+
+def test_a_virtual_device_has_a_licence_and_no_link_or_limits():
+    found = device(generations.VGPU)
+    assert (found["virtualization"].value, found["vgpu.licence"].value) == ("VGPU", "Unlicensed (Restricted)")
+    for name in ("slowed", "pcie.generation", "power.limit", "temperature", "clock.sm.max", "ecc.uncorrected"):
+        assert found[name].state == "not applicable", name
+    licensed = generations.VGPU.replace("Unlicensed (Restricted)", "Licensed (Expiry: 2027-7-7 16:1:44 GMT)")
+    assert device(licensed)["vgpu.licence"].value == "Licensed"
+
+
+@pytest.mark.parametrize(
+    ("text", "state"), [("N/A", "not applicable"), ("[Unknown Error]", "unknown"), ("", "unknown")]
+)
+def test_reasons_that_are_not_told_are_not_none(text, state):
+    whole = generations.document("550.127.05", "12.4", {"clocks_event_reasons": text})
+    each = generations.document("550.127.05", "12.4", generations.reasons("event", otherwise=text))
+    assert device(whole)["slowed"].state == device(each)["slowed"].state == state
 
 
 def test_an_integrated_device_has_no_link():
@@ -126,5 +185,5 @@ def test_topology_is_kept_without_colours_and_legend():
     host = CapturedHost(PRESENT, {"nvidia-smi topo -m": table, "nvidia-smi topo -p2p r": (1, "not supported")})
     probes = nvidia.topology(host)
     assert probes["gpu.topology"]() == ["GPU0 GPU1 CPU Affinity", "GPU0 X PIX 0-31", "GPU1 PIX X 0-31"]
-    assert set(probes) == {"gpu.topology", "gpu.p2p"}
+    assert set(probes) == {"gpu.topology", "gpu.p2p", "gpu.nvlink"}
     assert nvidia.topology(CapturedHost({}, {})) == {}

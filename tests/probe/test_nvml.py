@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from smi import gpu, log
 
 from wingbeat.probe import nvidia, nvml
 from wingbeat.probe.host import CapturedHost
@@ -21,6 +22,7 @@ class Library:
 
     NVMLError = FakeError
     NVML_SUCCESS, NVML_ERROR_NOT_SUPPORTED, NVML_ERROR_NO_PERMISSION, NVML_ERROR_FUNCTION_NOT_FOUND = 0, 3, 4, 13
+    NVML_ERROR_INVALID_ARGUMENT, NVML_ERROR_NOT_FOUND, NVML_ERROR_GPU_IS_LOST = 2, 6, 15
     NVML_CLOCK_GRAPHICS, NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 0, 1, 2, 0
     NVML_MEMORY_ERROR_TYPE_CORRECTED, NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC = 0, 1, 0
 
@@ -81,9 +83,9 @@ def test_a_device_has_the_same_names_as_by_nvidia_smi():
     assert found["gpu.0.slowed.thermal"].state == "unknown"
     assert found["gpu.0.others"].value == 1
     assert found["gpu.0.ecc"].state == "not applicable"
-    by_tool = {*nvidia.FIELDS, "slowed", "processes", "others", "mig.devices"}
-    known = {name[len("gpu.0.") :] for name in found if name.startswith("gpu.0.")}
-    assert known - by_tool <= {"pcie.path", "numa"}
+    by_tool = nvidia.devices(CapturedHost({}, {"nvidia-smi -q -x": log(gpu())}), set())
+    assert found.keys() == by_tool.keys()
+    assert found["gpu.0.rows.remapped"].state == "not applicable"
 
 
 def test_three_ways_of_saying_no_are_told_apart():
@@ -95,6 +97,53 @@ def test_three_ways_of_saying_no_are_told_apart():
     assert "too old" in found["gpu.0.name"].reason
     assert found["gpu.0.fan"].state == "not applicable"
     assert found["gpu.0.slowed.thermal"].state == "unknown"
+
+
+def test_a_device_that_is_lost_takes_nothing_of_the_others_with_it():
+    def handle(index):
+        return refuse(15)() if index == 0 else index
+
+    found = read(nvmlDeviceGetCount=lambda: 2, nvmlDeviceGetHandleByIndex=handle)
+    assert (found["gpu.count"].value, found["gpu.1.clock.sm"].value) == (2, 1755)
+    lost = {reading.state for name, reading in found.items() if name.startswith("gpu.0.")}
+    assert lost == {"unknown"}
+    assert "code 15" in found["gpu.0.clock.sm"].reason
+    assert read(nvmlDeviceGetCount=refuse(15))["gpu.count"].state == "unknown"
+
+
+def test_parts_are_counted_that_are_there():
+    def part(handle, index):
+        return index if index < 2 else refuse(6)()
+
+    parts = {"nvmlDeviceGetMigMode": lambda handle: (1, 1), "nvmlDeviceGetMaxMigDeviceCount": lambda handle: 7}
+    assert read(**parts, nvmlDeviceGetMigDeviceHandleByIndex=part)["gpu.0.mig.devices"].value == 2
+    assert read(**parts, nvmlDeviceGetMigDeviceHandleByIndex=refuse(4))["gpu.0.mig.devices"].state == "unknown"
+
+
+def test_reasons_have_another_name_in_older_drivers():
+    older = {"nvmlDeviceGetCurrentClocksThrottleReasons": lambda handle: 0x40}
+    name = "nvmlDeviceGetCurrentClocksEventReasons"
+    assert read(**older, **{name: refuse(13)})["gpu.0.slowed"].value == ["hw_thermal_slowdown"]
+    assert read(**older, **{name: refuse(4)})["gpu.0.slowed"].state == "unknown"
+
+
+def test_values_by_number():
+    def values(handle, numbers):
+        told = [SimpleNamespace(ullVal=0, uiVal={230: 1}.get(one, 71)) for one in numbers]
+        return [SimpleNamespace(nvmlReturn=0, value=value) for value in told]
+
+    found = read(nvmlDeviceGetFieldValues=values, nvmlDeviceGetVirtualizationMode=lambda handle: 2)
+    assert (found["gpu.0.temperature.memory"].value, found["gpu.0.recovery_action"].value) == (71, "Reset")
+    assert (found["gpu.0.virtualization"].value, found["gpu.0.vgpu.licence"].state) == ("VGPU", "unknown")
+
+
+def test_the_host_s_link_is_that_of_the_bridge_above():
+    at = "/sys/bus/pci/devices"
+    files = {f"{at}/{one}/current_link_speed": "32.0 GT/s PCIe" for one in ("0000:1b:00.0", "0000:1a:00.0")}
+    files[f"{at}/0000:1a:00.0/max_link_speed"] = "16.0 GT/s PCIe"
+    links = {f"{at}/0000:1b:00.0": "/sys/devices/pci0000:19/0000:1a:00.0/0000:1b:00.0"}
+    found = nvml.devices(CapturedHost(files, {}, links), Library(), set())
+    assert found["gpu.0.pcie.generation.host"].value == 4
 
 
 def test_an_idle_device_is_not_trusted_here_either():

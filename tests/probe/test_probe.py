@@ -113,6 +113,7 @@ def test_without_proc_the_fields_are_unknown():
     found = {name: guarded(read, host) for name, read in machine.probes(host).items()}
     assert {reading.state for reading in found.values()} <= {"unknown", "not applicable"}
     assert found["boot_id"] == unknown("/proc/sys/kernel/random/boot_id is not there")
+    assert {found[name].state for name in ("cpu.governor", "cpu.boost")} == {"unknown"}
 
 
 CPUFREQ = "/sys/devices/system/cpu/cpu{}/cpufreq/{}"

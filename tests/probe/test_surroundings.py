@@ -4,7 +4,7 @@ import pytest
 
 from wingbeat.probe import bus, container
 from wingbeat.probe.host import CapturedHost
-from wingbeat.probe.reading import guarded
+from wingbeat.probe.reading import Reading, guarded, unknown
 
 DEVICE, BRIDGE, PORT = "0000:1b:00.0", "0000:1a:00.0", "0000:19:01.0"
 AT = bus.DEVICES
@@ -21,19 +21,32 @@ def test_the_path_of_a_device_goes_through_its_bridges():
         **link(BRIDGE, "16.0 GT/s PCIe", "8", "32.0 GT/s PCIe", "16"),
         **link(PORT, "16.0 GT/s PCIe", "8", "32.0 GT/s PCIe", "16"),
         f"{AT}/{PORT}/aer_dev_correctable": "RxErr 0\nBadTLP 5\nTOTAL_ERR_COR 5",
-        f"{AT}/{DEVICE}/numa_node": "1",
-    }
+        f"{AT}/{BRIDGE}/aer_dev_correctable": "RxErr 2\nTOTAL_ERR_COR 2",
+        f"{AT}/{DEVICE}/numa_node": "1", f"{AT}/{DEVICE}/power/control": "on",
+        f"{AT}/{DEVICE}/link/l1_aspm": "1", f"{AT}/{DEVICE}/link/l0s_aspm": "0",
+    }  # fmt: skip
     real = f"/sys/devices/pci0000:19/{PORT}/{BRIDGE}/{DEVICE}"
-    found = bus.device_probes(CapturedHost(files, {}, {f"{AT}/{DEVICE}": real}), "gpu.0", "00000000:1B:00.0")
-    path = found["gpu.0.pcie.path"].value
-    assert [(one["device"], one["current_link_width"]) for one in path] == [(DEVICE, "16"), (BRIDGE, "8"), (PORT, "8")]
-    assert path[2]["corrected_errors"] == "5"
-    assert found["gpu.0.numa"].value == 1
+
+    def read(files):
+        host = CapturedHost(files, {}, {f"{AT}/{DEVICE}": real})
+        return bus.device_fields(host, Reading("value", "00000000:1B:00.0"))
+
+    found = read(files)
+    path = found["pcie.path"].value
+    assert [(one["device"], one["max_link_width"]) for one in path] == [(DEVICE, "16"), (BRIDGE, "16"), (PORT, "16")]
+    assert (found["pcie.slowest"].value, found["pcie.errors"].value, found["numa"].value) == (128.0, 7, 1)
+    assert (found["pcie.generation.host"].value, found["pcie.aspm"].value) == (5, ["l1_aspm"])
+    assert found["pcie.runtime_pm"].value == "on"
+    idle = read({**files, f"{AT}/{DEVICE}/current_link_speed": "2.5 GT/s PCIe"})
+    assert (idle["pcie.path"].value, idle["pcie.slowest"].value) == (path, 40.0)
+    odd = read({**files, f"{AT}/{PORT}/current_link_speed": "Unknown"})
+    assert odd["pcie.slowest"].state == "unknown"
 
 
 def test_a_path_that_is_not_told_is_unknown():
-    found = bus.device_probes(CapturedHost({}, {}), "gpu.0", "0000:00:05.0")
-    assert {reading.state for reading in found.values()} == {"unknown"}
+    for place in (Reading("value", "0000:00:05.0"), unknown("no permission")):
+        found = bus.device_fields(CapturedHost({}, {}), place)
+        assert {reading.state for reading in found.values()} == {"unknown"}
 
 
 def read(probes, host):
@@ -57,7 +70,9 @@ def test_a_module_updated_without_a_reboot():
     assert (found["nvidia.module"].value, found["nvidia.module.on_disk"].value) == ("590.44.01", "590.48.01")
     assert (found["nvidia.module.licence"].value, found["iommu"].value) == ("Dual MIT/GPL", "DMA-FQ, identity")
     assert found["aspm"].value == "performance"
-    assert len(found["kernel.errors"].value) == 2
+    assert found["kernel.errors"].value == 2
+    assert "fallen off the bus" in found["kernel.errors"].raw
+    assert found["nvidia.module.pending"].value == "590.44.01 runs, 590.48.01 is on disk: a reboot changes it"
     assert found["amdgpu.module"].state == found["amdgpu.module.on_disk"].state == "not applicable"
 
 
@@ -66,7 +81,46 @@ def test_a_kernel_log_without_permission_is_unknown():
     found = read(bus.probes(host), host)
     assert found["kernel.errors"].state == "unknown"
     assert "not permitted" in found["kernel.errors"].reason
-    assert found["iommu"].value == "off"
+    assert found["iommu"].state == "unknown"
+    for files, state in ({"/sys/class/iommu": ""}, "off"), ({"/sys/class/iommu/dmar0": ""}, "on"):
+        assert bus.iommu(CapturedHost(files, {})) == state
+
+
+@pytest.mark.parametrize(
+    ("disk", "expected"), [("ABC", "none"), ("DEF", "ABC runs, DEF is on disk: a reboot changes it")]
+)
+def test_a_module_built_again_under_the_same_version(disk, expected):
+    files = {"/sys/module/nvidia/version": "590.48.01", "/sys/module/nvidia/srcversion": "ABC"}
+    told = {"modinfo -F version nvidia": "590.48.01", "modinfo -F srcversion nvidia": disk}
+    assert bus.pending(CapturedHost(files, told), "nvidia") == expected
+    hidden = guarded(lambda: bus.pending(CapturedHost(files, {}), "nvidia"))
+    assert hidden.state == "unknown"
+
+
+LSPCI = """0000:19:01.0 PCI bridge: Intel Corporation Device 352a (prog-if 00 [Normal decode])
+\tCapabilities: [40] Express (v2) Root Port (Slot+), MSI 00
+\t\tDevCap:\tMaxPayload 512 bytes, PhantFunc 0
+\t\tDevCtl:\tCorrErr+ NonFatalErr+ FatalErr+ UnsupReq-
+\t\t\tMaxPayload 256 bytes, MaxReadReq 512 bytes
+\tCapabilities: [140 v1] Access Control Services
+\t\tACSCap:\tSrcValid+ TransBlk+ ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-
+\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-
+
+0000:1b:00.0 3D controller: NVIDIA Corporation GH100
+\tCapabilities: [60] Express (v2) Endpoint, MSI 00
+\t\tDevCap:\tMaxPayload 256 bytes, PhantFunc 0, Latency L0s unlimited
+\t\t\tMaxPayload 256 bytes, MaxReadReq 4096 bytes
+"""
+
+
+def test_what_lspci_tells_of_the_way_between_devices():
+    files = {f"{AT}/{DEVICE}/vendor": bus.NVIDIA, f"{AT}/{DEVICE}/class": "0x030200"}
+    host = CapturedHost(files, {"lspci -D -vvv": LSPCI})
+    assert bus.redirecting(host) == [PORT]
+    assert bus.payloads(host) == {DEVICE: "256 bytes, MaxReadReq 4096"}
+    denied = CapturedHost(files, {"lspci -D -vvv": f"{PORT} PCI bridge: x\n\tCapabilities: <access denied>"})
+    assert guarded(lambda: bus.redirecting(denied)).state == "unknown"
+    assert guarded(lambda: bus.redirecting(CapturedHost({}, {}))).state == "not applicable"
 
 
 V2 = {

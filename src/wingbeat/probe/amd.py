@@ -8,18 +8,27 @@ from typing import Any, Callable, Collection
 
 from wingbeat.probe import bus, nvidia
 from wingbeat.probe.host import Host, NotReadError
-from wingbeat.probe.reading import Reading, Readings, guarded, not_applicable, unknown
+from wingbeat.probe.reading import Probes, Reading, Readings, guarded, not_applicable, unknown
 
 STATIC, METRIC, PROCESS = (("amd-smi", part, "--json") for part in ("static", "metric", "process"))
-GENERATIONS = {2.5: 1, 5: 2, 8: 3, 16: 4, 32: 5, 64: 6}  # GT/s of a link
+TOPOLOGY = ("amd-smi", "topology", "--json")
+OF_NVIDIA = {
+    "gsp", "persistence", "compute_mode", "mig.devices", "fabric", "clock.application.graphics", "vgpu.licence",
+    "clock.application.memory", "slowed.sync_boost", "slowed.power_brake",
+}  # fmt: skip
 
 
 def _plain(value: Any) -> Any:
     return value
 
 
-def _generation(speed: float) -> int:
-    return GENERATIONS[speed]
+def _number(value: Any) -> Any:
+    """A number, also where the tool prints it with its unit."""
+    return nvidia.number(value) if isinstance(value, str) else value
+
+
+def _generation(speed: Any) -> int:
+    return bus.GENERATIONS[_number(speed)]
 
 
 # name: (where in `static` or `metric`, newest tool first; how it is read)
@@ -28,36 +37,37 @@ FIELDS: dict[str, tuple[tuple[str, ...], Callable[[Any], Any]]] = {
     "uuid": (("static/asic/asic_serial",), _plain),
     "bus": (("static/bus/bdf",), str.lower),
     "vbios": (("static/ifwi/version", "static/vbios/version", "static/vbios/name"), _plain),
-    "memory.total": (("metric/mem_usage/total_vram", "static/vram/size"), _plain),
-    "memory.used": (("metric/mem_usage/used_vram",), _plain),
-    "utilization": (("metric/usage/gfx_activity",), _plain),
+    "memory.total": (("metric/mem_usage/total_vram", "static/vram/size"), _number),
+    "memory.used": (("metric/mem_usage/used_vram",), _number),
+    "utilization": (("metric/usage/gfx_activity",), _number),
     "pstate": (("metric/perf_level",), _plain),
     "mig": (("static/partition/compute_partition", "static/partition/accelerator_partition"), _plain),
-    "ecc.uncorrected": (("metric/ecc/total_uncorrectable_count",), _plain),
-    "ecc.corrected": (("metric/ecc/total_correctable_count",), _plain),
-    "clock.sm": (("metric/clock/gfx_0/clk",), _plain),
-    "clock.sm.max": (("metric/clock/gfx_0/max_clk",), _plain),
-    "clock.memory": (("metric/clock/mem_0/clk",), _plain),
-    "clock.memory.max": (("metric/clock/mem_0/max_clk",), _plain),
-    "power.draw": (("metric/power/socket_power",), _plain),
-    "power.limit": (("static/limit/socket_power", "static/limit/ppt0/socket_power_limit"), _plain),
-    "power.limit.max": (("static/limit/max_power", "static/limit/ppt0/max_power_limit"), _plain),
-    "temperature": (("metric/temperature/hotspot", "metric/temperature/edge"), _plain),
-    "temperature.memory": (("metric/temperature/mem",), _plain),
-    "fan": (("metric/fan/usage",), _plain),
+    "ecc.uncorrected": (("metric/ecc/total_uncorrectable_count",), _number),
+    "ecc.corrected": (("metric/ecc/total_correctable_count",), _number),
+    "clock.sm": (("metric/clock/gfx_0/clk",), _number),
+    "clock.sm.max": (("metric/clock/gfx_0/max_clk",), _number),
+    "clock.memory": (("metric/clock/mem_0/clk",), _number),
+    "clock.memory.max": (("metric/clock/mem_0/max_clk",), _number),
+    "power.draw": (("metric/power/socket_power",), _number),
+    "power.limit": (("static/limit/socket_power", "static/limit/ppt0/socket_power_limit"), _number),
+    "power.limit.max": (("static/limit/max_power", "static/limit/ppt0/max_power_limit"), _number),
+    "temperature": (("metric/temperature/hotspot", "metric/temperature/edge"), _number),
+    "temperature.memory": (("metric/temperature/mem",), _number),
+    "fan": (("metric/fan/usage",), _number),
     "slowed": (("metric/power/throttle_status",), lambda text: [] if text == "UNTHROTTLED" else [text]),
-    "slowed.power_cap": (("metric/throttle/ppt_accumulated",), _plain),
-    "slowed.thermal": (("metric/throttle/socket_thermal_accumulated",), _plain),
-    "slowed.hardware_thermal": (("metric/throttle/prochot_accumulated",), _plain),
+    "slowed.power_cap": (("metric/throttle/ppt_accumulated",), _number),
+    "slowed.thermal": (("metric/throttle/socket_thermal_accumulated",), _number),
+    "slowed.checks": (("metric/throttle/accumulation_counter",), _number),
+    "slowed.hardware_thermal": (("metric/throttle/prochot_accumulated",), _number),
     "pcie.generation": (("metric/pcie/speed",), _generation),
     "pcie.generation.max": (("static/bus/max_pcie_speed",), _generation),
-    "pcie.width": (("metric/pcie/width",), _plain),
-    "pcie.width.max": (("static/bus/max_pcie_width",), _plain),
-    "pcie.replays": (("metric/pcie/replay_count",), _plain),
+    "pcie.width": (("metric/pcie/width",), _number),
+    "pcie.width.max": (("static/bus/max_pcie_width",), _number),
+    "pcie.replays": (("metric/pcie/replay_count",), _number),
 }
 
 
-def devices(host: Host, own: Collection[int]) -> Readings:
+def devices(host: Host, own: Collection[int]) -> Probes:
     """The fields of every AMD device; nothing where there is none. own: process ids that are not "others"."""
     if not bus.display_devices(host, bus.AMD) and not host.exists("/sys/class/kfd"):
         return {"amd.driver": not_applicable("no AMD device here")}
@@ -68,18 +78,34 @@ def devices(host: Host, own: Collection[int]) -> Readings:
     found: Readings = {"amd.driver": field({"static": static[0]} if static else {}, ("static/driver/version",), _plain)}
     found["gpu.count"] = Reading("value", len(static))
     processes = guarded(partial(_processes, host), host)
-    for index, (fixed, now) in enumerate(zip(static, metric)):
-        device = {"static": fixed, "metric": now}
-        fields = {name: field(device, paths, parse) for name, (paths, parse) in FIELDS.items()}
-        of_device = Reading("value", processes.value.get(index, [])) if processes.state == "value" else processes
-        fields.update({"processes": of_device, "pcie.generation.device": unknown("amd-smi does not tell it apart")})
-        nvidia.finish(fields, own)
-        found.update({f"gpu.{index}.{name}": reading for name, reading in fields.items()})
-        address = fields["bus"]
-        if address.state == "value":
-            found.update(bus.device_probes(host, f"gpu.{index}", address.value))
+    for index, fixed in enumerate(static):
+        now = metric[index] if index < len(metric) else {}
+        fields = _device({"static": fixed, "metric": now})
+        fields["processes"] = processes
+        if processes.state == "value":
+            fields["processes"] = Reading("value", processes.value.get(index, []))
+        complete = nvidia.complete(host, fields, own)
+        found.update({f"gpu.{index}.{name}": reading for name, reading in complete.items()})
     named = "; ".join(" ".join(command) for command in (STATIC, METRIC))
-    return {name: Reading(r.state, r.value, r.reason, r.source or named, r.raw) for name, r in found.items()}
+    found = {name: Reading(r.state, r.value, r.reason, r.source or named, r.raw) for name, r in found.items()}
+    return {**found, "gpu.topology": partial(topology, host)}
+
+
+def topology(host: Host) -> list[str]:
+    """How each device reaches the others: the kind of the link, and over how many."""
+    lines = []
+    for device in _entries(host.run(*TOPOLOGY)):
+        links = sorted(device["links"], key=lambda link: int(link["gpu"]))
+        reached = [f"{link.get('link_type', '?')} {link.get('num_hops', '')}".strip() for link in links]
+        lines.append(f"GPU{device['gpu']} {', '.join(reached)}")
+    return lines
+
+
+def _device(device: dict[str, Any]) -> Readings:
+    return {
+        **dict.fromkeys(OF_NVIDIA, not_applicable("only devices of NVIDIA have it")),
+        **{name: field(device, paths, parse) for name, (paths, parse) in FIELDS.items()},
+    }
 
 
 def field(device: dict[str, Any], paths: tuple[str, ...], parse: Callable[[Any], Any]) -> Reading:

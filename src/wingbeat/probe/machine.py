@@ -7,7 +7,7 @@ import re
 from functools import partial
 
 from wingbeat.probe.host import Host, NotReadError
-from wingbeat.probe.reading import Probes, Reading, not_applicable
+from wingbeat.probe.reading import Probes, Reading, not_applicable, unknown
 
 CPUS = "/sys/devices/system/cpu"
 NO_CPUFREQ = "the kernel does not set frequencies here (no cpufreq), as in most virtual machines"
@@ -31,6 +31,7 @@ def probes(host: Host) -> Probes:
         "cpu.frequency": partial(frequency, host),
         "cpu.frequency.max": partial(_over_cpus, host, "scaling_max_freq"),
         "cpu.boost": partial(boost, host),
+        "cpu.idle_states": partial(idle_states, host),
         "cpu.mitigations": partial(mitigations, host),
         "cpu.steal": partial(_stat, host, 7),
         "cpu.softirq": partial(_stat, host, 6),
@@ -90,10 +91,18 @@ def frequency(host: Host) -> dict[str, float]:
 def boost(host: Host) -> str | Reading:
     """Whether the processor may go beyond its base frequency."""
     if not host.paths(f"{CPUS}/cpu[0-9]*/cpufreq"):
-        return not_applicable(NO_CPUFREQ)
+        return unknown(NO_CPUFREQ)
     if host.exists(f"{CPUS}/intel_pstate/no_turbo"):
         return "off" if host.text(f"{CPUS}/intel_pstate/no_turbo") == "1" else "on"
     return "on" if host.text(f"{CPUS}/cpufreq/boost") == "1" else "off"
+
+
+def idle_states(host: Host) -> dict[str, str]:
+    """Whether each state in which the first processor can rest is allowed ("0") or disabled ("1")."""
+    folders = host.paths(f"{CPUS}/cpu0/cpuidle/state[0-9]*")
+    if not folders:
+        raise NotReadError("the kernel tells no idle states here (no cpuidle), as in most virtual machines")
+    return {host.text(f"{folder}/name"): host.text(f"{folder}/disable") for folder in folders}
 
 
 def mitigations(host: Host) -> dict[str, str]:
@@ -130,7 +139,7 @@ def _over_cpus(host: Host, name: str) -> str | dict[str, int] | Reading:
     """A cpufreq setting: the one of all processors, or how many have which."""
     files = host.paths(f"{CPUS}/cpu[0-9]*/cpufreq/{name}")
     if not files:
-        return not_applicable(NO_CPUFREQ)
+        return unknown(NO_CPUFREQ)
     counts: dict[str, int] = {}
     for path in files:
         value = host.text(path)

@@ -15,11 +15,13 @@ from wingbeat.probe.reading import Probes, Reading, Readings, guarded, not_appli
 
 QUERY = ("nvidia-smi", "-q", "-x")
 BUSY = 50  # percent; below it, clocks and links are those of an idle device
-UNDER_LOAD = ("clock.sm", "clock.memory", "pstate", "pcie.generation", "pcie.width")
+UNDER_LOAD = ("clock.sm", "clock.memory", "pstate", "slowed", "pcie.generation", "pcie.width", "pcie.slowest")
+LINK = ("pcie.generation", "pcie.width", "pcie.slowest")
 GHOST_MEMORY = 1500  # MiB in use without a process that is shown
 
 
-def _number(text: str) -> int | float:
+def number(text: str) -> int | float:
+    """The number in a text such as "700.00 W"."""
     found = re.search(r"-?\d+(?:\.\d+)?", text)
     if not found:
         raise ValueError(f"no number in {text!r}")
@@ -37,69 +39,73 @@ FIELDS: dict[str, tuple[tuple[str, ...], Callable[[str], Any]]] = {
     "bus": (("pci/pci_bus_id",), _hex_free),
     "vbios": (("vbios_version",), str),
     "gsp": (("gsp_firmware_version",), str),
-    "memory.total": (("fb_memory_usage/total",), _number),
-    "memory.used": (("fb_memory_usage/used",), _number),
-    "utilization": (("utilization/gpu_util",), _number),
+    "memory.total": (("fb_memory_usage/total",), number),
+    "memory.used": (("fb_memory_usage/used",), number),
+    "utilization": (("utilization/gpu_util",), number),
     "pstate": (("performance_state",), str),
     "persistence": (("persistence_mode",), str),
     "compute_mode": (("compute_mode",), str),
     "mig": (("mig_mode/current_mig",), str),
     "ecc": (("ecc_mode/current_ecc",), str),
-    "ecc.uncorrected": (
-        ("ecc_errors/volatile/dram_uncorrectable", "ecc_errors/volatile/double_bit/total"), _number,
-    ),
-    "ecc.corrected": (("ecc_errors/volatile/dram_correctable", "ecc_errors/volatile/single_bit/total"), _number),
-    "rows.remapped": (("remapped_rows/remapped_row_unc",), _number),
+    "virtualization": (("gpu_virtualization_mode/virtualization_mode",), str),
+    "rows.remapped": (("remapped_rows/remapped_row_unc",), number),
     "rows.pending": (("remapped_rows/remapped_row_pending",), str),
     "recovery_action": (("gpu_recovery_action",), str),
     "fabric": (("fabric/state",), str),
-    "clock.sm": (("clocks/sm_clock",), _number),
-    "clock.memory": (("clocks/mem_clock",), _number),
-    "clock.sm.max": (("max_clocks/sm_clock",), _number),
-    "clock.memory.max": (("max_clocks/mem_clock",), _number),
-    "clock.application.graphics": (("applications_clocks/graphics_clock",), _number),
-    "clock.application.memory": (("applications_clocks/mem_clock",), _number),
+    "clock.sm": (("clocks/sm_clock",), number),
+    "clock.memory": (("clocks/mem_clock",), number),
+    "clock.sm.max": (("max_clocks/sm_clock",), number),
+    "clock.memory.max": (("max_clocks/mem_clock",), number),
+    "clock.application.graphics": (("applications_clocks/graphics_clock",), number),
+    "clock.application.memory": (("applications_clocks/mem_clock",), number),
     "power.draw": (
         (
             "gpu_power_readings/instant_power_draw", "gpu_power_readings/power_draw", "power_readings/power_draw",
             "gpu_power_readings/average_power_draw",
         ),
-        _number,
+        number,
     ),
     "power.limit": (
         (
             "gpu_power_readings/current_power_limit", "power_readings/enforced_power_limit",
             "power_readings/power_limit",
         ),
-        _number,
+        number,
     ),
     "power.limit.default": (
-        ("gpu_power_readings/default_power_limit", "power_readings/default_power_limit"), _number,
+        ("gpu_power_readings/default_power_limit", "power_readings/default_power_limit"), number,
     ),
-    "power.limit.max": (("gpu_power_readings/max_power_limit", "power_readings/max_power_limit"), _number),
-    "temperature": (("temperature/gpu_temp",), _number),
-    "temperature.memory": (("temperature/memory_temp",), _number),
-    "fan": (("fan_speed",), _number),
+    "power.limit.max": (("gpu_power_readings/max_power_limit", "power_readings/max_power_limit"), number),
+    "temperature": (("temperature/gpu_temp",), number),
+    "temperature.memory": (("temperature/memory_temp",), number),
+    "fan": (("fan_speed",), number),
     "pcie.generation": (
         ("pci/pci_gpu_link_info/pcie_gen/device_current_link_gen", "pci/pci_gpu_link_info/pcie_gen/current_link_gen"),
-        _number,
+        number,
     ),
-    "pcie.generation.max": (("pci/pci_gpu_link_info/pcie_gen/max_link_gen",), _number),
-    "pcie.generation.device": (("pci/pci_gpu_link_info/pcie_gen/max_device_link_gen",), _number),
-    "pcie.generation.host": (("pci/pci_gpu_link_info/pcie_gen/max_host_link_gen",), _number),
-    "pcie.width": (("pci/pci_gpu_link_info/link_widths/current_link_width",), _number),
-    "pcie.width.max": (("pci/pci_gpu_link_info/link_widths/max_link_width",), _number),
-    "pcie.replays": (("pci/replay_counter",), _number),
+    "pcie.generation.max": (("pci/pci_gpu_link_info/pcie_gen/max_link_gen",), number),
+    "pcie.generation.device": (("pci/pci_gpu_link_info/pcie_gen/max_device_link_gen",), number),
+    "pcie.generation.host": (("pci/pci_gpu_link_info/pcie_gen/max_host_link_gen",), number),
+    "pcie.width": (("pci/pci_gpu_link_info/link_widths/current_link_width",), number),
+    "pcie.width.max": (("pci/pci_gpu_link_info/link_widths/max_link_width",), number),
+    "pcie.replays": (("pci/replay_counter",), number),
     **{
-        f"slowed.{name}": ((f"clocks_event_reasons_counters/clocks_event_reasons_counters_{tag}",), _number)
+        f"slowed.{name}": ((f"clocks_event_reasons_counters/clocks_event_reasons_counters_{tag}",), number)
         for name, tag in (
             ("power_cap", "sw_power_cap"), ("sync_boost", "sync_boost"), ("thermal", "sw_therm_slowdown"),
             ("hardware_thermal", "hw_therm_slowdown"), ("power_brake", "hw_power_brake"),
         )
     },
 }
-ABSENT = re.compile(r"\[?(N/A|Not Supported|Not Available|None found)\]?$", re.I)
-FAILED = re.compile(r"Unknown Error|^\[?ERR!|Insufficient Permissions|GPU requires reset|GPU is lost|deprecated", re.I)
+DERIVED = ("ecc.uncorrected", "ecc.corrected", "slowed", "mig.devices", "processes", "vgpu.licence")
+NAMES = (*FIELDS, *DERIVED)  # what every reader of a device tells, or says that it does not
+LICENCE = ("vgpu_software_licensed_product/license_status", "grid_licensed_product/license_status")
+ABSENT = re.compile(r"^\[?(N/A|Not Supported|Not Available|None found)\]?$", re.I)
+FAILED = re.compile(
+    r"Unknown Error|^ERR!|Insufficient Permissions|GPU requires reset|GPU is lost|deprecated|Not Found|^Unknown$"
+    r"|^\[.*\]$",
+    re.I,
+)
 
 
 def devices(host: Host, own: Collection[int]) -> Readings:
@@ -127,49 +133,75 @@ def read(host: Host, document: str, own: Collection[int]) -> Readings:
         "gpu.count": Reading("value", len(gpus)),
     }
     for index, gpu in enumerate(gpus):
-        fields = {name: element(gpu, paths, parse) for name, (paths, parse) in FIELDS.items()}
-        fields["slowed"] = _events(gpu)
-        fields["mig.devices"] = Reading("value", len(gpu.findall("mig_devices/mig_device")))
-        fields["processes"] = Reading("value", _processes(gpu))
-        finish(fields, own)
+        fields = complete(host, _device(gpu), own)
         found.update({f"gpu.{index}.{name}": reading for name, reading in fields.items()})
     named = " ".join(QUERY)
-    found = {name: Reading(r.state, r.value, r.reason, r.source or named, r.raw) for name, r in found.items()}
-    for index in range(len(gpus)):
-        address = found[f"gpu.{index}.bus"]
-        if address.state == "value":
-            found.update(bus.device_probes(host, f"gpu.{index}", address.value))
-    return found
+    return {name: Reading(r.state, r.value, r.reason, r.source or named, r.raw) for name, r in found.items()}
+
+
+def _device(gpu: Xml.Element) -> Readings:
+    licence = element(gpu, LICENCE, lambda text: text.split("(Expiry")[0].strip())
+    return {
+        **{name: element(gpu, paths, parse) for name, (paths, parse) in FIELDS.items()},
+        "ecc.uncorrected": _errors(gpu, "uncorrectable", "double_bit"),
+        "ecc.corrected": _errors(gpu, "correctable", "single_bit"),
+        "slowed": _events(gpu),
+        "mig.devices": Reading("value", len(gpu.findall("mig_devices/mig_device"))),
+        "processes": Reading("value", _processes(gpu)),
+        "vgpu.licence": licence if any(map(gpu.findtext, LICENCE)) else not_applicable("it is no virtual GPU"),
+    }
 
 
 def element(parent: Xml.Element, paths: tuple[str, ...], parse: Callable[[str], Any]) -> Reading:
     """One element of the document: the first of the paths that has a value, with the state that its text stands for."""
-    texts = [text for text in (parent.findtext(path) for path in paths) if text is not None]
+    texts = [text.strip() for text in (_text(parent, path) for path in paths) if text is not None]
     if not texts:
         return unknown(f"this driver's nvidia-smi does not tell {paths[0].split('/')[-1]}")
-    text = next((text for text in texts if not (ABSENT.search(text) or FAILED.search(text))), texts[0]).strip()
+    text = next((text for text in texts if not _without_value(text)), texts[0])
+    reading = _without_value(text) or guarded(partial(parse, text))
+    return Reading(reading.state, reading.value, reading.reason, raw="" if reading.value == text else text)
+
+
+def _text(parent: Xml.Element, path: str) -> str | None:
+    """The text at a path, or of the block around it where that is all there is, as in <remapped_rows>N/A<...>."""
+    around = path.rpartition("/")[0]
+    text = parent.findtext(path)
+    return text if text is not None or not around else (parent.findtext(around) or "").strip() or None
+
+
+def _without_value(text: str) -> Reading | None:
+    """The state of a text that is no value."""
     if ABSENT.search(text):
         return not_applicable("the device does not have it", text)
     if FAILED.search(text) or not text:
         return unknown(f"nvidia-smi says {text!r}", text)
-    reading = guarded(partial(parse, text))
-    return Reading(reading.state, reading.value, reading.reason, raw="" if reading.value == text else text)
+    return None
 
 
-def finish(fields: Readings, own: Collection[int]) -> None:
-    """What holds however a device was read: idle links and clocks say nothing; an integrated device has no link."""
-    load = fields["utilization"]
-    if load.state != "value" or load.value < BUSY:
+def complete(host: Host, fields: Readings, own: Collection[int]) -> Readings:
+    """A device's fields however it was read, with what sysfs tells of its way to the processor. Idle links and clocks
+    say nothing; an integrated device has no link."""
+    by_sysfs = bus.device_fields(host, fields["bus"])
+    unread = dict.fromkeys(NAMES, unknown("this reader does not ask for it"))
+    known = {name: reading for name, reading in fields.items() if reading.state == "value" or name not in by_sysfs}
+    found = {**unread, **by_sysfs, **known}
+    if _says(found, "pcie.generation.max", 1) and (found["pcie.generation.device"].value or 1) > 1:
+        found.update(dict.fromkeys(LINK, not_applicable("integrated with the processor: the link it shows is none")))
+    load = found["utilization"]
+    if not works(load):
         seen = f"{load.value} % busy" if load.state == "value" else "how busy it is, is not known"
         for name in UNDER_LOAD:
-            if fields[name].state == "value":
-                shown = str(fields[name].value)
+            if found[name].state == "value":
+                shown = str(found[name].value)
                 idle = f"read while idle ({seen}): {shown}; --under-load tells"
-                fields[name] = unknown(idle, fields[name].raw or shown)
-    if _says(fields, "pcie.generation.max", 1) and (fields["pcie.generation.device"].value or 1) > 1:
-        integrated = not_applicable("integrated with the processor: the link it shows is none")
-        fields.update(dict.fromkeys(("pcie.generation", "pcie.width"), integrated))
-    fields["others"] = _others(fields, own)
+                found[name] = unknown(idle, found[name].raw or shown)
+    return {**found, "others": _others(found, own)}
+
+
+def works(utilization: Reading) -> bool:
+    """Whether a device is busy enough for its clocks and links to mean something."""
+    busy = utilization.value
+    return utilization.state == "value" and isinstance(busy, (int, float)) and busy >= BUSY
 
 
 def _says(fields: Readings, name: str, value: Any) -> bool:
@@ -189,14 +221,27 @@ def _others(fields: Readings, own: Collection[int]) -> Reading:
 
 def _events(gpu: Xml.Element) -> Reading:
     """What holds the clocks back at this moment, idleness and chosen clocks left out."""
-    for block in ("clocks_event_reasons", "clocks_throttle_reasons"):
-        parent = gpu.find(block)
-        if parent is not None:
-            names = [re.sub(r"^clocks_\w+?_reason_", "", entry.tag) for entry in parent if entry.text == "Active"]
-            raw = ", ".join(names)
-            quiet = ("gpu_idle", "applications_clocks_setting", "display_clocks_setting")
-            return Reading("value", [name for name in names if name not in quiet], raw=raw)
-    return unknown("this driver's nvidia-smi does not tell what holds the clocks back")
+    blocks = [*gpu.findall("clocks_event_reasons"), *gpu.findall("clocks_throttle_reasons")]
+    if not blocks:
+        return unknown("this driver's nvidia-smi does not tell what holds the clocks back")
+    said = {re.sub(r"^clocks_\w+?_reason_", "", one.tag): (one.text or "").strip() for one in blocks[0]}
+    if all(map(_without_value, said.values())):
+        return _without_value(next(iter(said.values()), (blocks[0].text or "").strip())) or unknown("not told")
+    names = [name for name, text in said.items() if text == "Active"]
+    quiet = ("gpu_idle", "applications_clocks_setting", "display_clocks_setting", "display_clock_setting")
+    return Reading("value", [name for name in names if name not in quiet], raw=", ".join(names))
+
+
+def _errors(gpu: Xml.Element, kind: str, old: str) -> Reading:
+    """Memory errors since the driver was loaded, of chips and caches together, as NVML counts them."""
+    block = gpu.find("ecc_errors/volatile")
+    tags = [one.tag for one in block if re.match(f"[ds]ram_{kind}", one.tag)] if block is not None else []
+    parts = [element(gpu, (f"ecc_errors/volatile/{tag}",), number) for tag in tags or [f"{old}/total"]]
+    counts = [part.value for part in parts if part.state == "value"]
+    unread = [part for part in parts if part.state in ("unknown", "error")]
+    if unread or not counts:
+        return [*unread, *parts][0]
+    return Reading("value", sum(counts), raw=", ".join(part.raw for part in parts))
 
 
 def _processes(gpu: Xml.Element) -> list[dict[str, Any]]:
@@ -214,7 +259,7 @@ def topology(host: Host) -> Probes:
     """How the devices reach one another."""
     if not host.exists("/proc/driver/nvidia"):
         return {}
-    commands = {"gpu.topology": ("topo", "-m"), "gpu.p2p": ("topo", "-p2p", "r")}
+    commands = {"gpu.topology": ("topo", "-m"), "gpu.p2p": ("topo", "-p2p", "r"), "gpu.nvlink": ("nvlink", "--status")}
     return {name: partial(_plain, host, arguments) for name, arguments in commands.items()}
 
 

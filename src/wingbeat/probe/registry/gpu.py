@@ -11,6 +11,11 @@ def _gpu(name: str, unit: str, type_: Type, kind: Kind, importance: int, predict
     return Field(f"gpu.*.{name}", unit, type_, kind, importance, predicts, TOOLS, "gpu.count")
 
 
+def _sysfs(name: str, unit: str, type_: Type, kind: Kind, importance: int, predicts: str) -> Field:
+    how = "/sys/bus/pci/devices, from the device through all bridges to the root port"
+    return Field(f"gpu.*.{name}", unit, type_, kind, importance, predicts, how, "gpu.count")
+
+
 def _load(name: str, unit: str, importance: int, predicts: str, within: float = 0.03) -> Field:
     how = "sampled under load, or counted before and after it"
     return Field(f"load.{name}", unit, "table", "state", importance, predicts, how, "load.samples", within)
@@ -37,7 +42,8 @@ FIELDS = (
     _gpu("power.limit", "W", "number", "state", 3, "clocks"),
     _gpu("power.limit.default", "W", "number", "identity", 1, "nothing"),
     _gpu("power.limit.max", "W", "number", "identity", 1, "nothing"),
-    _gpu("slowed", "", "list", "state", 3, "clocks"),
+    _gpu("slowed", "", "list", "noise", 1, "clocks"),
+    _gpu("slowed.checks", "", "counter", "noise", 0, "nothing"),
     _gpu("slowed.power_cap", "us", "counter", "noise", 2, "clocks"),
     _gpu("slowed.sync_boost", "us", "counter", "noise", 2, "clocks"),
     _gpu("slowed.thermal", "us", "counter", "noise", 3, "clocks"),
@@ -50,14 +56,20 @@ FIELDS = (
     _gpu("pcie.generation.host", "", "number", "identity", 2, "link"),
     _gpu("pcie.width.max", "lanes", "number", "identity", 2, "link"),
     _gpu("pcie.replays", "", "counter", "noise", 3, "link"),
-    Field("gpu.*.pcie.path", "", "list", "state", 2, "link", "/sys/bus/pci/devices, bridge by bridge", "gpu.count"),
-    Field("gpu.*.numa", "", "number", "identity", 2, "host", "/sys/bus/pci/devices/*/numa_node", "gpu.count"),
+    _sysfs("pcie.path", "", "list", "identity", 2, "link"),
+    _sysfs("pcie.slowest", "GT/s", "number", "state", 3, "link"),
+    _sysfs("pcie.errors", "", "counter", "noise", 3, "link"),
+    _sysfs("pcie.aspm", "", "list", "state", 2, "link"),
+    _sysfs("pcie.runtime_pm", "", "text", "state", 2, "link"),
+    _sysfs("numa", "", "number", "identity", 2, "host"),
     _gpu("others", "processes", "number", "state", 3, "contention"),
     _gpu("processes", "", "list", "noise", 0, "contention"),
     _gpu("persistence", "", "text", "state", 2, "reset"),
     _gpu("compute_mode", "", "text", "state", 1, "nothing"),
     _gpu("mig", "", "text", "state", 3, "clocks"),
     _gpu("mig.devices", "", "number", "state", 3, "clocks"),
+    _gpu("virtualization", "", "text", "identity", 3, "clocks"),
+    _gpu("vgpu.licence", "", "text", "state", 3, "clocks"),
     _gpu("ecc", "", "text", "state", 2, "memory"),
     _gpu("ecc.uncorrected", "", "counter", "noise", 3, "memory"),
     _gpu("ecc.corrected", "", "counter", "noise", 1, "memory"),
@@ -71,7 +83,8 @@ FIELDS = (
     _gpu("temperature", "C", "number", "noise", 1, "clocks"),
     _gpu("temperature.memory", "C", "number", "noise", 1, "memory"),
     _gpu("fan", "%", "number", "noise", 0, "nothing"),
-    Field("gpu.topology", "", "list", "identity", 3, "all-reduce", "nvidia-smi topo -m"),
+    Field("gpu.topology", "", "list", "identity", 3, "all-reduce", "nvidia-smi topo -m, amd-smi topology"),
+    Field("gpu.nvlink", "", "list", "state", 3, "all-reduce", "nvidia-smi nvlink --status"),
     Field("gpu.p2p", "", "list", "state", 3, "all-reduce", "nvidia-smi topo -p2p r"),
     Field("load.seconds", "s", "number", "noise", 0, "nothing", "how long the load ran"),
     Field("load.samples", "", "number", "noise", 0, "nothing", "readings while the load ran"),
@@ -84,6 +97,7 @@ FIELDS = (
     _load("gpu.*.utilization", "%", 1, "host", 0.1),
     _load("gpu.*.pcie.generation", "", 3, "link", 0.0),
     _load("gpu.*.pcie.width", "lanes", 3, "link", 0.0),
+    _load("gpu.*.pcie.slowest", "GT/s", 3, "link", 0.0),
     _load("gpu.*.slowed", "", 3, "clocks", 0.5),
     _load("gpu.*.slowed.*", "%", 3, "clocks", 0.5),
     _load("cpu.frequency", "MHz", 3, "host"),

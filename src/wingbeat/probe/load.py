@@ -14,13 +14,14 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from wingbeat.probe import container, machine
+from wingbeat.probe import container, machine, nvidia
 from wingbeat.probe.host import Host, NotReadError
 from wingbeat.probe.reading import Reading, Readings, guarded, unknown
 
 INTERVAL = 1.0  # seconds between readings
 SAMPLED = (
     "clock.sm", "clock.memory", "power.draw", "temperature", "utilization", "pcie.generation", "pcie.width",
+    "pcie.slowest",
 )  # fmt: skip
 START = 120.0  # seconds in which a load of our own must start: torch and the devices take their time
 NO_TORCH = 4
@@ -78,10 +79,13 @@ class BusyError(Exception):
 
 def under_load(host: Host, pid: int, load: Load, devices: Callable[[], Readings]) -> Readings:
     """The `load.*` fields. devices: reads all devices. Raises BusyError before anything is started."""
-    before = devices()
+    before = _read(devices)
+    counted = before.get("gpu.count", unknown("no reader of devices told it"))
+    if counted.state in ("unknown", "error"):
+        return {"load.samples": unknown(f"how many devices there are is not known: {counted.reason}")}
     if not load.force:
         _refuse_if_shared(before)
-    count = _count(before)
+    count = counted.value or 0
     kind = " ".join(load.command) or ("products and copies on every device" if count else "hashing on all cores")
     try:
         child = _start(load, DEVICE_LOAD if count else CPU_LOAD)
@@ -91,16 +95,26 @@ def under_load(host: Host, pid: int, load: Load, devices: Callable[[], Readings]
     started = time.monotonic()
     try:
         samples, costs = _sample(host, child, load.seconds, devices)
+        code = child.poll()
     finally:
         _end(child)
     seconds = time.monotonic() - started
+    if code or not samples:
+        why = f"the load failed with exit code {code}" if code else "the load ended before the first reading"
+        return {"load.kind": Reading("value", kind), "load.samples": unknown(f"{why}, after {seconds:.1f} s")}
     facts = {"load.kind": kind, "load.seconds": round(seconds, 2), "load.samples": len(samples)}
     found = {name: Reading("value", value) for name, value in facts.items()}
     found["load.reading_ms"] = Reading("value", round(1000 * statistics.median(costs), 1))
-    after = devices()
+    after = _read(devices)
     for index in range(count):
         found.update(_device(index, samples, before, after, seconds))
     return {**found, **_cpu(samples, counters, _cpu_counters(host, pid), seconds)}
+
+
+def _read(devices: Callable[[], Readings]) -> Readings:
+    """All devices; where reading fails, that their number is not known."""
+    found = guarded(devices)
+    return found.value if found.state == "value" else {"gpu.count": unknown(found.reason)}
 
 
 def _start(load: Load, own: str) -> subprocess.Popen[bytes]:
@@ -138,12 +152,12 @@ def _sample(
     while time.monotonic() < end and child.poll() is None:
         time.sleep(min(INTERVAL, max(0.0, end - time.monotonic())))
         started = time.monotonic()
-        sample = devices()
+        sample = _read(devices)
         sample["cpu.frequency"] = guarded(lambda: machine.frequency(host), host)
-        if child.poll() is None or not samples:
+        if child.poll() is None:
             samples.append(sample)
-        costs.append(time.monotonic() - started)
-    return samples, costs or [0.0]
+            costs.append(time.monotonic() - started)
+    return samples, costs
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -168,21 +182,37 @@ def _refuse_if_shared(readings: Readings) -> None:
 
 def _device(index: int, samples: list[Readings], before: Readings, after: Readings, seconds: float) -> Readings:
     found: Readings = {}
+    working = [sample for sample in samples if nvidia.works(sample.get(f"gpu.{index}.utilization", unknown("")))]
+    idle = unknown(f"the device was idle, or how busy it was is not known, in all of {len(samples)} readings")
     for name in SAMPLED:
-        readings = [sample.get(f"gpu.{index}.{name}", unknown("not read")) for sample in samples]
+        among = samples if name == "utilization" else working
+        readings = [sample.get(f"gpu.{index}.{name}", unknown("not read")) for sample in among]
         values = [reading.value for reading in readings if reading.state == "value"]
-        last = readings[-1] if readings else unknown("the load ended before the first reading")
-        found[f"load.gpu.{index}.{name}"] = Reading("value", spread(values)) if values else last
-    causes = [sample[f"gpu.{index}.slowed"] for sample in samples if f"gpu.{index}.slowed" in sample]
+        found[f"load.gpu.{index}.{name}"] = Reading("value", spread(values)) if values else [idle, *readings][-1]
+    causes = [sample.get(f"gpu.{index}.slowed", unknown("not read")) for sample in working]
     lists = [reading.value for reading in causes if reading.state == "value"]
     names = sorted({cause for causes_now in lists for cause in causes_now})
     share = {name: round(sum(name in one for one in lists) / len(lists), 3) for name in names}
-    found[f"load.gpu.{index}.slowed"] = Reading("value", share) if lists else unknown("not told by the device")
-    for name in (name for name in before if name.startswith(f"gpu.{index}.slowed.")):
-        grown = _grown(before[name], after.get(name, unknown("not read")))
-        rounded = None if grown is None else round(100 * grown / 1e6 / seconds, 2)
-        found[f"load.{name}"] = before[name] if rounded is None else Reading("value", rounded)
-    return found
+    found[f"load.gpu.{index}.slowed"] = Reading("value", share) if lists else [idle, *causes][-1]
+    return {**found, **_slowed(f"gpu.{index}.slowed.", before, after, seconds)}
+
+
+def _slowed(start: str, before: Readings, after: Readings, seconds: float) -> Readings:
+    """The share of the time in which each cause held the clocks back; of the checks, where the device counts those."""
+    end = {name: after.get(name, unknown("not read")) for name in before if name.startswith(start)}
+    checks = f"{start}checks"
+    whole: float | None = 1e6 * seconds
+    if checks in before and before[checks].state != "not applicable":
+        whole = _grown(before[checks], end[checks])
+    return {f"load.{name}": _share(before[name], now, whole) for name, now in end.items() if name != checks}
+
+
+def _share(before: Reading, after: Reading, whole: float | None) -> Reading:
+    """By how much a counter grew, in percent of the whole; where that is not known, why."""
+    grown = _grown(before, after)
+    if grown is None:
+        return before if before.state != "value" else after
+    return Reading("value", round(100 * grown / whole, 2)) if whole else unknown("the device did not count its checks")
 
 
 def _grown(before: Reading, after: Reading) -> float | None:
@@ -203,12 +233,5 @@ def _cpu(samples: list[Readings], before: dict[str, Any], after: dict[str, Any],
     )
     cores = os.cpu_count() or 1
     for name, per_second in (("steal", 100 * cores), ("throttled", 1e6)):
-        grown = _grown(before[name], after[name])
-        rounded = None if grown is None else round(100 * grown / per_second / seconds, 2)
-        found[f"load.cpu.{name}"] = before[name] if rounded is None else Reading("value", rounded)
+        found[f"load.cpu.{name}"] = _share(before[name], after[name], per_second * seconds)
     return found
-
-
-def _count(readings: Readings) -> int:
-    count = readings.get("gpu.count")
-    return count.value if count and count.state == "value" else 0

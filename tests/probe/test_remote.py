@@ -219,6 +219,59 @@ def test_without_python_its_shell_tells_a_part(start, tmp_path):
     assert notes[0].startswith("Partial: no Python was found there.")
 
 
+def everything(**files):
+    """What the shell of a machine with many files but few tools prints."""
+    texts = {"/proc/sys/kernel/random/boot_id": "b1", "/proc/version": "Linux", **files}
+    parts = [f"@wingbeat file {path}\n{text}\n\n@wingbeat end 0\n" for path, text in texts.items()]
+    return "".join(parts) + "@wingbeat command uname -srm\nLinux\n\n@wingbeat end 0\n"
+
+
+def test_what_the_shell_did_not_come_to_is_unknown_and_not_absent():
+    whole = remote.captured(everything() + "@wingbeat done\n")
+    assert whole["gpu.count"].state == whole["nvidia.module"].state == whole["board"].state == "not applicable"
+    cut = remote.captured(everything() + "@wingbeat command nvidia-smi -q -x\n<?xml")
+    assert {cut[name].state for name in ("gpu.count", "nvidia.module", "board")} == {"unknown"}
+    assert cut["boot_id"].value == "b1"
+    governor = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+    early = everything(**{governor: "performance"}).partition("@wingbeat command")[0]
+    assert remote.captured(early)["cpu.governor"].state == "unknown"
+    late = remote.captured(everything(**{governor: "performance"}))
+    assert (late["cpu.governor"].value, late["bus.acs"].state) == ("performance", "unknown")
+    present = everything(**{"/sys/module/nvidia/version": "590.48.01"})
+    assert remote.captured(present)["nvidia.module.on_disk"].reason.endswith(remote.CUT)
+
+
+def printing(folder, text):
+    """Stands in for ssh: prints a text, whatever it is sent."""
+    (folder / "answer").write_text(text)
+    return (force(folder, f"cat >/dev/null; cat {folder / 'answer'}"),)
+
+
+def test_without_python_nothing_is_read_under_load_and_that_is_said(tmp_path):
+    ssh = printing(tmp_path, f"{remote.NO_PYTHON}\n{everything()}@wingbeat done\n")
+    found, notes = remote.take("machine", Request(), Load(("true",)), ssh=ssh)
+    assert found["load.samples"].reason == "no Python was found there"
+    assert "Nothing was read under load: no Python was found there." in notes
+    assert not any("under load" in note for note in remote.take("machine", Request(), ssh=ssh)[1])
+
+
+def test_a_fingerprint_may_quote_what_is_said_where_there_is_no_python(tmp_path):
+    fields = {"git.diff": {"state": "value", "value": "a", "raw": f"+{remote.NO_PYTHON}\n"}}
+    lines = [{"group": "checkout", "fields": fields}, {"group": remote.END}]
+    ssh = printing(tmp_path, "".join(f"{remote.MARK}{json.dumps(line)}\n" for line in lines))
+    assert remote.take("machine", Request(), ssh=ssh)[0]["git.diff"].value == "a"
+
+
+def test_where_others_compute_what_was_read_without_load_is_kept(tmp_path):
+    fields = {"boot_id": {"state": "value", "value": "b1"}}
+    lines = [{"group": "machine", "fields": fields}, {"busy": "gpu.0: 1 other"}, {"group": remote.END}]
+    ssh = printing(tmp_path, "".join(f"{remote.MARK}{json.dumps(line)}\n" for line in lines))
+    found, notes = remote.take("machine", Request(), Load(("true",)), ssh=ssh)
+    assert found["boot_id"].value == "b1"
+    assert found["load.samples"].reason == "gpu.0: 1 other"
+    assert "Nothing was read under load: gpu.0: 1 other." in notes
+
+
 PYENV = f"{Path.home()}/.pyenv/versions"
 OLD = [path for version in ("2.7", "3.6", "3.7") for path in glob(f"{PYENV}/{version}*/bin/python")]
 NEW = glob(f"{PYENV}/3.*/bin/python") + glob("/usr/bin/python3.[0-9]*[0-9]") + [sys.executable]

@@ -23,7 +23,7 @@ from wingbeat.probe.far_side import END, MARK
 from wingbeat.probe.host import CapturedHost
 from wingbeat.probe.load import Load
 from wingbeat.probe.process import Target
-from wingbeat.probe.reading import Readings, unknown
+from wingbeat.probe.reading import Reading, Readings, unknown
 
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 NO_PYTHON, TOO_OLD = "wingbeat-no-python", "wingbeat-python-is"
@@ -48,6 +48,7 @@ from wingbeat.probe.far_side import main
 main(json.loads(base64.b64decode("%(request)s").decode()))
 '''
 NO_PROCESS = "No process was named (--pid): nothing of a server's process, packages, checkout and caches."
+NO_LOAD = "Nothing was read under load: {why}."
 FAILURES = {  # what ssh says: what to tell
     "Could not resolve hostname": "no machine of this name is known; check it",
     "Permission denied": "the key was refused; `ssh {host} true` must work without a password",
@@ -83,27 +84,30 @@ def take(
         raise UsageError(f"{host!r} is not a machine's name; give it as ssh takes it, such as user@machine")
     request = replace(request, machine_only=request.pid is None)
     output, trouble = _run(host, FIND_PYTHON, script(request, load), timeout, ssh)
-    if NO_PYTHON in output:
-        return _by_shell(host, "no Python was found there", timeout, ssh)
+    if re.search(rf"^{NO_PYTHON}$", output, re.M):
+        return _by_shell(host, "no Python was found there", load, timeout, ssh)
     old = re.search(rf"^{TOO_OLD} (\S+)", output, re.M)
     if old:
-        return _by_shell(host, f"the Python there is {old[1]}, and 3.8 or newer is needed", timeout, ssh)
+        return _by_shell(host, f"the Python there is {old[1]}, and 3.8 or newer is needed", load, timeout, ssh)
     return _received(host, request, output, trouble)
 
 
 def _received(host: str, request: Request, output: str, trouble: str) -> tuple[Readings, list[str]]:
     readings: Readings = {}
     there = set()
+    busy = ""
     for line in output.splitlines():
         entry = _parsed(line)
-        if "busy" in entry:
-            raise ProbeError(f"{host}: {entry['busy']}")
+        busy = entry.get("busy", busy)
         there.add(entry.get("group"))
         readings.update(from_json(entry.get("fields", {})))
     if not readings:
         said = trouble or f"it answered {output.strip()[:200]!r}"
         raise ProbeError(f"cannot take the fingerprint of {host}: {said}")
     notes = [NO_PROCESS] if request.machine_only else []
+    if busy:
+        notes.append(NO_LOAD.format(why=busy))
+        readings["load.samples"] = unknown(busy)
     if END not in there:
         absent = [name for name in names(request) if name not in there]
         why = trouble or "the other side stopped early"
@@ -147,6 +151,7 @@ CAPTURE = r"""
 file() { [ -r "$1" ] && { printf '@wingbeat file %s\n' "$1"; cat "$1" 2>/dev/null; printf '\n@wingbeat end 0\n'; }; }
 ask() { printf '@wingbeat command %s\n' "$*"; "$@" 2>&1 </dev/null; printf '\n@wingbeat end %s\n' "$?"; }
 link() { printf '@wingbeat link %s\n%s\n@wingbeat end 0\n' "$1" "$(readlink -f "$1")"; }
+there() { [ -e "$1" ] && printf '@wingbeat file %s\n\n@wingbeat end 0\n' "$1"; }
 for path in /proc/sys/kernel/random/boot_id /proc/version /proc/cmdline /proc/uptime /proc/cpuinfo /proc/loadavg \
   /proc/meminfo /proc/stat /proc/vmstat /proc/self/status /proc/pressure/* /proc/driver/nvidia/version \
   /proc/driver/nvidia/params /proc/sys/kernel/numa_balancing /sys/module/nvidia/version /sys/module/nvidia/srcversion \
@@ -154,50 +159,77 @@ for path in /proc/sys/kernel/random/boot_id /proc/version /proc/cmdline /proc/up
   /sys/class/dmi/id/board_name /sys/class/dmi/id/bios_version /sys/class/dmi/id/bios_date \
   /sys/kernel/mm/transparent_hugepage/enabled /sys/kernel/iommu_groups/*/type /sys/devices/system/cpu/smt/active \
   /sys/devices/system/cpu/cpufreq/boost /sys/devices/system/cpu/intel_pstate/no_turbo \
+  /sys/devices/system/cpu/cpu0/cpuidle/state*/name /sys/devices/system/cpu/cpu0/cpuidle/state*/disable \
   /sys/devices/system/cpu/vulnerabilities/* /sys/devices/system/node/node*/cpulist \
   /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor /sys/devices/system/cpu/cpu*/cpufreq/scaling_cur_freq \
   /sys/devices/system/cpu/cpu*/cpufreq/scaling_max_freq /sys/devices/system/cpu/cpu*/cpufreq/scaling_driver \
   /sys/bus/pci/devices/*/vendor /sys/bus/pci/devices/*/class /sys/bus/pci/devices/*/numa_node \
   /sys/bus/pci/devices/*/current_link_speed /sys/bus/pci/devices/*/current_link_width \
-  /sys/bus/pci/devices/*/max_link_speed /sys/bus/pci/devices/*/max_link_width; do file "$path"; done
+  /sys/bus/pci/devices/*/max_link_speed /sys/bus/pci/devices/*/max_link_width \
+  /sys/bus/pci/devices/*/aer_dev_correctable /sys/bus/pci/devices/*/link/* \
+  /sys/bus/pci/devices/*/power/control; do file "$path"; done
+for path in /sys/kernel/iommu_groups /sys/class/iommu /sys/class/iommu/*; do there "$path"; done
 for path in /sys/bus/pci/devices/*; do link "$path"; done
 ask uname -srm
 ask dmesg --color=never
 ask modinfo -F version nvidia
+ask modinfo -F srcversion nvidia
 ask modinfo -F license nvidia
 ask modinfo -F version amdgpu
+ask modinfo -F srcversion amdgpu
+ask modinfo -F license amdgpu
+ask lspci -D -vvv
 ask nvidia-smi -q -x
 ask nvidia-smi topo -m
 ask nvidia-smi topo -p2p r
+ask nvidia-smi nvlink --status
 ask amd-smi static --json
 ask amd-smi metric --json
 ask amd-smi process --json
+ask amd-smi topology --json
 printf '@wingbeat done\n'
 """
+CUT = "the answer of its shell ended early"
+OF_MANY_FILES = ("cpu.", "numa.nodes", "iommu")
 BY_SHELL = ("machine", "bus", "devices")
 
 
-def _by_shell(host: str, why: str, timeout: float, ssh: Sequence[str]) -> tuple[Readings, list[str]]:
+def _by_shell(host: str, why: str, load: Load | None, timeout: float, ssh: Sequence[str]) -> tuple[Readings, list[str]]:
     output, trouble = _run(host, "exec sh -s", CAPTURE, timeout, ssh)
     readings = captured(output)
     if not readings:
         raise ProbeError(f"cannot take the fingerprint of {host}: {why}, and its shell did not answer ({trouble})")
-    note = f"Partial: {why}. Read by its shell: {', '.join(BY_SHELL)}; nothing of processes, packages, models, caches."
+    notes = [
+        f"Partial: {why}. Read by its shell: {', '.join(BY_SHELL)}; nothing of processes, packages, models, caches."
+    ]
+    if load:
+        notes.append(NO_LOAD.format(why=why))
+        readings["load.samples"] = unknown(why)
     absent = [name for name in GROUPS if name not in BY_SHELL]
     readings.update({f"probe.{name}": unknown(why) for name in absent})
-    return readings, [note, *([f"Also, {trouble}."] if trouble else [])]
+    return readings, [*notes, *([f"Also, {trouble}."] if trouble else [])]
 
 
 def captured(output: str) -> Readings:
-    """The readings of what the shell script printed."""
+    """The readings of what the shell script printed; what was cut off is unknown, not absent."""
     kinds: dict[str, dict[str, Any]] = {"file": {}, "command": {}, "link": {}}
     pattern = r"^@wingbeat (file|command|link) ([^\n]*)\n(.*?)\n?@wingbeat end (\d+)$"
     for kind, name, text, code in re.findall(pattern, output, re.M | re.S):
         kinds[kind][name] = text.strip() if code == "0" else (int(code), text.strip())
-    host = CapturedHost(kinds["file"], kinds["command"], kinds["link"])
-    if not host.files and not host.commands:
+    if not kinds["file"] and not kinds["command"]:
         return {}
+    cut = not re.search(r"^@wingbeat done$", output, re.M)
+    early = cut and not kinds["command"]
+    if cut:
+        asked = re.findall(r"^ask (.*)$", CAPTURE, re.M)
+        kinds["command"] = {**dict.fromkeys(asked, (1, CUT)), **kinds["command"]}
+    host = CapturedHost(kinds["file"], kinds["command"], kinds["link"])
     found: Readings = {}
     for name in BY_SHELL:
         found.update(group(host, name, Target(0), Request()))
-    return found
+    return {name: unknown(CUT) if cut and _doubtful(name, one, early) else one for name, one in found.items()}
+
+
+def _doubtful(name: str, reading: Reading, early: bool) -> bool:
+    """Whether a reading may come from what was cut off: that something is not there, or the sum of many files."""
+    return reading.state == "not applicable" or (early and name.startswith(OF_MANY_FILES))

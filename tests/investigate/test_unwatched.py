@@ -69,6 +69,8 @@ def test_nor_where_no_fingerprint_says_what_changed():
     assert found.outcome == "nothing observable changed"
     text = " ".join(report.render(found).split())
     assert text.startswith("NO CAUSE WAS SEEN. Neither side holds a fingerprint, so that little is known of what")
+    assert "Could not be observed: Neither side holds a fingerprint, so that nothing can be said" in text
+    assert "`wingbeat runs add-fingerprint` puts it into a run" in text
     assert TITLE not in text
     assert json.loads(json.dumps(report.document(found)))["unwatched"] == []
     half = of(run("a", os="x"), measured("b", launches(SLOWER)))

@@ -11,7 +11,7 @@ from wingbeat.investigate.hypothesis import Cause
 
 LEAST = 2  # importance
 IN_PARTS = {"process.argv"}  # every flag of it is a fact of its own
-NOT_OF_THE_RUN = {"setting.note"}
+NEVER = {"setting.note", "calibration.timer"}  # words; the clock's own cost, which moves by its resolution
 
 
 def unwatched(found: Investigation) -> list[Fact]:
@@ -19,7 +19,7 @@ def unwatched(found: Investigation) -> list[Fact]:
     case = Case(found.found, found.facts, found.moves)
     possible = [one.cause for one in found.findings if not hypothesis._absent(one.cause, case)]
     seen = {fact.name for cause in possible for pattern in _patterns(cause) for fact in case.match(pattern)}
-    seen |= IN_PARTS | NOT_OF_THE_RUN
+    seen |= IN_PARTS | NEVER
     changed = [fact for fact in found.facts.values() if fact.state == "changed" and fact.importance >= LEAST]
     return sorted((fact for fact in changed if fact.name not in seen), key=lambda fact: -fact.importance)
 

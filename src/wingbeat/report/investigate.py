@@ -27,6 +27,10 @@ BY_READING = "Ruled out by what was read"
 BY_FIGURES = "Ruled out by the figures alone, or not possible here"
 NOISY = "tok/s varies too much between launches to tell; tokens per cycle changed, and is what is explained."
 BESIDE = "Speeds and times below are beside plain decoding in the same launches: what slowed both does not count."
+NO_FINGERPRINT = (
+    "so that nothing can be said of what changed around the runs. `wingbeat bench` takes one with every launch; "
+    "`wingbeat fingerprint --out` takes one of a server, and `wingbeat runs add-fingerprint` puts it into a run."
+)
 UNWATCHED = "Changed, and no cause looks at it"
 MOST, NAMED = 40, 3  # facts that a section lists, that the headline names
 HEADLINES = {
@@ -129,6 +133,12 @@ def without_fingerprint(found: Comparison) -> str:
     return f"{without[0]} holds no fingerprint" if without else ""
 
 
+def unread(found: Comparison) -> list[str]:
+    """That a side holds no fingerprint, and how it gets one."""
+    without = without_fingerprint(found)
+    return [f"{without}, {NO_FINGERPRINT}"] if without else []
+
+
 def _answer(found: Investigation) -> str:
     text = headline(found)
     if found.outcome == "nothing observable changed" and found.left:
@@ -166,7 +176,7 @@ def _sections(found: Investigation) -> list[Section]:
         Section("What to run next", [_experiment(one) for one in found.experiments]),
         Section(BY_READING, (), header[:2], _reasons(probed)),
         Section(BY_FIGURES, caution(found), header[:2], _reasons(others)),
-        Section("Could not be observed", (), header[:2], _reasons(found.unseen)),
+        Section("Could not be observed", unread(found.found), header[:2], _reasons(found.unseen)),
         Section("Checked, and the same", same(found)),
         Section("Changed while it ran", drift(found)),
     ]

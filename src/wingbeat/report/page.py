@@ -32,10 +32,6 @@ INK = re.compile("#000000|#111111|#222222")  # black in pictures, which on a dar
 UNUSED = re.compile(
     r' id="[\w.]+_\d+"| (?:width|height)="[\d.]+pt"|<metadata>.*?</metadata>|<\?xml.*?\?>|<!DOCTYPE.*?>', re.DOTALL
 )
-NO_FINGERPRINT = (
-    "so that nothing can be said of what changed around the runs. `wingbeat bench` takes one with every launch; "
-    "`wingbeat fingerprint --out` takes one of a server, and `wingbeat runs add-fingerprint` puts it into a run."
-)
 
 
 @dataclass(frozen=True)
@@ -227,8 +223,8 @@ def _picture(panel: plots.Panel, there: Sequence[plots.Series]) -> str:
 
 def _fingerprints(found: Comparison) -> dict[str, Any]:
     """groups: title, rows; said: what holds for all of them."""
-    if without := report.without_fingerprint(found):
-        return {"groups": [], "said": [f"{without}, {NO_FINGERPRINT}"]}
+    if unread := report.unread(found):
+        return {"groups": [], "said": unread}
     compared = difference.compare(facts.readings(found.before), facts.readings(found.after))
     kinds = [*fingerprint.changed(compared), *fingerprint.beside(compared)]
     said = [*([] if compared.changed else [fingerprint.NOTHING]), fingerprint.remainder(compared)]

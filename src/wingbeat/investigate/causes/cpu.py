@@ -10,10 +10,10 @@ CAUSE = Cause(
     predicts=(BETWEEN_PHASES, ALL_ON_THE_CPU, ON_THE_CPU),
     watches=(
         Watch("cpu.governor"), Watch("cpu.driver"), Watch("cpu.energy_preference"), Watch("cpu.frequency.max"),
-        Watch("cpu.boost"), Watch("cpu.smt"), Watch("cpu.mitigations"),
+        Watch("cpu.boost"), Watch("cpu.smt"), Watch("cpu.mitigations"), Watch("cpu.idle_states"),
         Watch("load.cpu.frequency", "less", bounded=True), Watch("memory.huge_pages"), Watch("virtual_machine"),
     ),
-    decides=("cpu.governor", "cpu.boost"),
+    decides=("cpu.governor", "cpu.boost", "load.cpu.frequency"),
     shape="a constant for every launch of work; the GPU's own times stay",
     see="`wingbeat fingerprint --under-load`",
     experiments=("load",),

@@ -107,6 +107,29 @@ def test_measured_values_are_the_same_within_their_share():
     assert compare(steal, {"load.cpu.steal": not_applicable("x")}).same == 0
 
 
+def sampled(name, *values, load="products", **more):
+    low, middle, high = sorted(values)
+    value = {"min": low, "median": middle, "max": high, "n": more.get("n", 8)}
+    return {"load.samples": v(8), **({"load.kind": v(load)} if load else {}), f"load.gpu.0.{name}": v(value)}
+
+
+def test_a_sampled_link_is_the_same_however_often_it_was_read():
+    assert compare(sampled("pcie.generation", 5, 5, 5), sampled("pcie.generation", 5, 5, 5, n=7)).changed == []
+    for other in ((5, 5, 1), (4, 5, 5), (4, 4, 4)):
+        found = compare(sampled("pcie.generation", 5, 5, 5), sampled("pcie.generation", *other))
+        assert names(found.changed) == ["load.gpu.0.pcie.generation"]
+
+
+def test_what_was_sampled_under_another_load_is_not_compared():
+    first, second = (sampled("clock.sm", 1800, 1800, 1800, load=load) for load in ("products", "a server"))
+    found = compare(first, second)
+    assert names(found.changed) == ["load.kind"]
+    assert names(found.unsure) == ["load.gpu.0.clock.sm"]
+    assert found.unsure[0].before.reason == "1800 under products, and the other side had another load"
+    assert names(compare(first, sampled("clock.sm", 1800, 1800, 1800, load="")).unsure)[0] == "load.gpu.0.clock.sm"
+    assert compare(first, first).unsure == []
+
+
 def test_no_difference_is_not_called_fine():
     same = compare({"a": unknown("x"), "nvidia.driver": v("1")}, {"a": unknown("x"), "nvidia.driver": v("1")})
     text = report.render_difference(taken({}), taken({}), same)

@@ -8,6 +8,8 @@ from typing import Any, Mapping
 from wingbeat.probe import registry
 from wingbeat.probe.reading import Reading, not_applicable, unknown
 
+SAMPLES = "load.samples"  # the family of what was sampled under load
+
 
 @dataclass(frozen=True)
 class Change:
@@ -49,11 +51,11 @@ def compare(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> Comp
     same = 0
     one_boot = _one_boot(before, after)
     for name in sorted({*before, *after}, key=registry.order):
-        pair = (before.get(name) or missing(name, before), after.get(name) or missing(name, after))
+        pair = sides(name, before, after)
         field = registry.spec(name)
         change = Change(name, *pair, grew=_grew(*pair) if one_boot and field and field.type == "counter" else None)
         verdict = pair[0].same(pair[1])
-        if verdict is False and field and field.within:
+        if verdict is False and field and (field.within or field.family == SAMPLES):
             verdict = _close(field, pair[0].value, pair[1].value)
         if verdict:
             same += 1
@@ -64,6 +66,27 @@ def compare(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> Comp
         else:
             found.moved.append(change)
     return Comparison(found.changed, found.moved, found.unsure, same)
+
+
+def sides(name: str, before: Mapping[str, Reading], after: Mapping[str, Reading]) -> tuple[Reading, Reading]:
+    """A field of both fingerprints. What was sampled under another load than on the other side is not known."""
+    pair = (before.get(name) or missing(name, before), after.get(name) or missing(name, after))
+    loads = [(one.get("load.kind") or unknown("")).value for one in (before, after)]
+    field = registry.spec(name)
+    if field is None or field.family != SAMPLES or loads[0] == loads[1]:
+        return pair
+    first, second = (_under(load, one) for load, one in zip(loads, pair))
+    return first, second
+
+
+def _under(load: Any, reading: Reading) -> Reading:
+    if reading.state != "value":
+        return reading
+    return unknown(f"{_middle(reading.value)} under {load or 'some load'}, and the other side had another load")
+
+
+def _middle(value: Any) -> Any:
+    return value.get("median", value) if isinstance(value, dict) else value
 
 
 def missing(name: str, readings: Mapping[str, Reading]) -> Reading:
@@ -88,9 +111,12 @@ def _grew(before: Reading, after: Reading) -> float | None:
 
 
 def _close(field: registry.Field, before: Any, after: Any) -> bool:
-    """Whether two measured values are the same within the field's share (one point, for percentages)."""
+    """Whether two measured values are the same within the field's share (one point, for percentages); of a sample its
+    middle, and where nothing may differ also its ends, but not how often was read."""
     if isinstance(before, dict) and isinstance(after, dict):
-        names = ["median"] if "median" in before else sorted({*before, *after})
+        names = sorted({*before, *after})
+        if "median" in names:
+            names = ["median"] if field.within else ["min", "median", "max"]
         return all(_close(field, before.get(name, 0), after.get(name, 0)) for name in names)
     if not isinstance(before, (int, float)) or not isinstance(after, (int, float)):
         return False

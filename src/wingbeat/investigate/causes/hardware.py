@@ -10,8 +10,9 @@ CAUSE = Cause(
     predicts=(ALL_PHASES, TARGET_STEPS),
     watches=(
         Watch("gpu.count"), Watch("gpu.*.name"), Watch("gpu.*.mig"), Watch("gpu.*.mig.devices"), Watch("gpu.*.ecc"),
-        Watch("gpu.*.memory.total"), Watch("gpu.*.vbios"), Watch("cpu.model"), Watch("gpu.*.rows.*"),
-        Watch("gpu.*.recovery_action"), Watch("gpu.*.ecc.uncorrected", "more"),
+        Watch("gpu.*.virtualization"), Watch("gpu.*.vgpu.licence"), Watch("gpu.*.memory.total"), Watch("gpu.*.vbios"),
+        Watch("cpu.model"), Watch("gpu.*.rows.*"), Watch("gpu.*.recovery_action"),
+        Watch("gpu.*.ecc.uncorrected", "more"),
     ),
     decides=("gpu.count", "gpu.*.name", "cpu.model"),
     shape="one ratio everywhere",

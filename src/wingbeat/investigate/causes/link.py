@@ -16,8 +16,10 @@ CAUSE = Cause(
     watches=(
         Watch("load.gpu.*.pcie.generation", "less"), Watch("load.gpu.*.pcie.width", "less"),
         Watch("gpu.*.pcie.width", "less"), Watch("gpu.*.pcie.*.max", "less"),
+        Watch("load.gpu.*.pcie.slowest", "less"), Watch("gpu.*.pcie.slowest", "less"),
         Watch("gpu.*.pcie.generation.host", "less"), Watch("gpu.*.pcie.path"), Watch("gpu.*.pcie.replays", "more"),
-        Watch("kernel.errors"), Watch("aspm"), Watch("calibration.copy_*", "more"),
+        Watch("gpu.*.pcie.errors", "more"), Watch("kernel.errors", "more"), Watch("aspm"), Watch("gpu.*.pcie.aspm"),
+        Watch("gpu.*.pcie.runtime_pm"), Watch("bus.payload"), Watch("calibration.copy_*", "more"),
     ),
     decides=("load.gpu.*.pcie.generation", "load.gpu.*.pcie.width"),
     shape="grows with the bytes exchanged: width x batch; prefill most",

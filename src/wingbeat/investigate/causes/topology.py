@@ -9,8 +9,8 @@ CAUSE = Cause(
     question="Do the GPUs reach each other another way?",
     predicts=(TARGET_STEPS, ALL_PHASES),
     watches=(
-        Watch("gpu.topology"), Watch("gpu.p2p"), Watch("iommu"), Watch("gpu.*.fabric"), Watch("board"),
-        Watch("gpu.*.pcie.path"),
+        Watch("gpu.topology"), Watch("gpu.p2p"), Watch("gpu.nvlink"), Watch("iommu"), Watch("bus.acs"),
+        Watch("gpu.*.fabric"), Watch("board"), Watch("gpu.*.pcie.path"),
     ),
     decides=("gpu.topology", "gpu.p2p", "iommu"),
     shape="a constant for every all-reduce; none on one GPU",

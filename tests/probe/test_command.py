@@ -95,6 +95,9 @@ def test_runs_have_fingerprints_too(wingbeat, tmp_path):
         save(RunRecord("bench", "2026-11-29", {}, {}, ["plain"], [launch]), tmp_path / f"store/{name}.jsonl")
     assert "gpu.0.power.limit  700 W -> 350 W (-50.0%)" in wingbeat("good", "bad")[1]
     assert "gpu.0.power.limit  700 W -> 500 W (-28.6%)" in wingbeat("good")[1]
+    later = [Launch("2026-11-29", number, fields(700), fingerprint_after=fields(700 - number)) for number in (0, 90)]
+    save(RunRecord("bench", "2026-11-29", {}, {}, ["plain"], later), tmp_path / "store/long.jsonl")
+    assert "gpu.0.power.limit  700 W -> 610 W (-12.9%)" in wingbeat("long")[1]
     assert "Nothing that was read on both sides changed." in wingbeat("bad")[1]
     save(RunRecord("noted", "2026-11-29", {}, {}, ["plain"], [Launch()]), tmp_path / "store/noted.jsonl")
     code, _, errors = wingbeat("noted", "good")
@@ -109,6 +112,7 @@ def test_runs_have_fingerprints_too(wingbeat, tmp_path):
         (["--force"], 2, "give --under-load too"),
         (["--ssh", "-x"], 2, "is not a machine's name"),
         (["--pid", "0"], 2, "--pid"),
+        (["a", "b", "--ssh", "m", "--out", "c"], 2, "with names nothing is taken: leave out --out, --ssh"),
     ],
 )
 def test_wrong_usage(wingbeat, arguments, code, said):

@@ -41,6 +41,12 @@ def fingerprint(
     from wingbeat.probe.load import Load
 
     if names:
+        given = {
+            "--out": out, "--pid": pid, "--ssh": ssh, "--model": model, "--head": head, "--under-load": under_load,
+            "--command": command, "--force": force,
+        }  # fmt: skip
+        if taking := [flag for flag, value in given.items() if value]:
+            raise UsageError(f"with names nothing is taken: leave out {', '.join(taking)}")
         _difference(names, store_named, as_json)
         return
     if (command or force) and not under_load:
@@ -107,7 +113,7 @@ def _difference(names: list[str], store_named: Path | None, as_json: bool) -> No
 
 
 def _sides(name: str, store_named: Path | None) -> list[Fingerprint]:
-    """A fingerprint's file; or those of a run's first launch, at its start and at its end."""
+    """A fingerprint's file; or those of a run, the first at its start and the last at its end."""
     from wingbeat.probe import document, from_json
     from wingbeat.probe.document import Fingerprint
 
@@ -119,9 +125,12 @@ def _sides(name: str, store_named: Path | None) -> list[Fingerprint]:
         run, path = options.open_run(name, store_named)
     except CorruptError:
         raise not_one from None
-    first = next((launch for launch in run.launches if launch.fingerprint), None)
-    if first is None:
-        raise NotFoundError(f"{path} has no fingerprint, as runs that were imported or noted down have none")
-    kept = {"at its start": first.fingerprint, "at its end": first.fingerprint_after}
-    read = {f"{path.stem} {when}": from_json(fields) for when, fields in kept.items() if fields}
-    return [Fingerprint(first.started, 0.0, where, readings) for where, readings in read.items()]
+    started = next((launch.started for launch in run.launches if launch.fingerprint), None)
+    if started is None:
+        raise NotFoundError(f"{path} has no fingerprint; `wingbeat runs add-fingerprint` puts one into it")
+    kept = {
+        "at its start": [launch.fingerprint for launch in run.launches],
+        "at its end": [launch.fingerprint_after for launch in reversed(run.launches)],
+    }
+    read = {f"{path.stem} {when}": next(filter(None, each), None) for when, each in kept.items()}
+    return [Fingerprint(started, 0.0, where, from_json(fields)) for where, fields in read.items() if fields]

@@ -15,9 +15,11 @@ import pytest
 from smi import gpu, log
 
 from wingbeat.errors import ProbeError, UsageError
-from wingbeat.probe import document, remote
+from wingbeat.probe import collect, document, remote
 from wingbeat.probe.collect import GROUPS, Request
+from wingbeat.probe.host import Host
 from wingbeat.probe.load import Load
+from wingbeat.probe.process import Target
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 TOOLS = [name for name in ("ssh", "ssh-keygen") if not shutil.which(name)] + ([] if SSHD else ["sshd"])
@@ -239,6 +241,13 @@ def test_what_the_shell_did_not_come_to_is_unknown_and_not_absent():
     assert (late["cpu.governor"].value, late["bus.acs"].state) == ("performance", "unknown")
     present = everything(**{"/sys/module/nvidia/version": "590.48.01"})
     assert remote.captured(present)["nvidia.module.on_disk"].reason.endswith(remote.CUT)
+
+
+def test_the_shell_tells_what_python_would():
+    done = subprocess.run(["sh", "-s"], input=remote.CAPTURE, capture_output=True, text=True, check=True)
+    found, here = remote.captured(done.stdout), collect.group(Host(), "bus", Target(1), Request())
+    for name in ("iommu", "aspm", "bus.acs", "nvidia.module.pending", "amdgpu.module.pending"):
+        assert (found[name].state, found[name].value) == (here[name].state, here[name].value), name
 
 
 def printing(folder, text):

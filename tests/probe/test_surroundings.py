@@ -115,12 +115,17 @@ LSPCI = """0000:19:01.0 PCI bridge: Intel Corporation Device 352a (prog-if 00 [N
 
 def test_what_lspci_tells_of_the_way_between_devices():
     files = {f"{AT}/{DEVICE}/vendor": bus.NVIDIA, f"{AT}/{DEVICE}/class": "0x030200"}
-    host = CapturedHost(files, {"lspci -D -vvv": LSPCI})
-    assert bus.redirecting(host) == [PORT]
-    assert bus.payloads(host) == {DEVICE: "256 bytes, MaxReadReq 4096"}
-    denied = CapturedHost(files, {"lspci -D -vvv": f"{PORT} PCI bridge: x\n\tCapabilities: <access denied>"})
-    assert guarded(lambda: bus.redirecting(denied)).state == "unknown"
-    assert guarded(lambda: bus.redirecting(CapturedHost({}, {}))).state == "not applicable"
+
+    def told(files, said):
+        return read(bus.probes(CapturedHost(files, {"lspci -D -vvv": said})), CapturedHost({}, {}))
+
+    found = told(files, LSPCI)
+    assert found["bus.acs"].value == [PORT]
+    assert found["bus.payload"].value == {DEVICE: "256 bytes, MaxReadReq 4096"}
+    assert told(files, LSPCI.replace("ReqRedir+", "ReqRedir-"))["bus.acs"].value == []
+    denied = told(files, f"{PORT} PCI bridge: x\n\tCapabilities: <access denied>")
+    assert denied["bus.acs"].state == denied["bus.payload"].state == "unknown"
+    assert told({}, LSPCI)["bus.acs"].state == "not applicable"
 
 
 V2 = {

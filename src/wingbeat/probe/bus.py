@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
+from typing import Callable
 
 from wingbeat.probe.host import Host, NotReadError
 from wingbeat.probe.reading import Probes, Reading, Readings, guarded, not_applicable, unknown
@@ -13,18 +14,20 @@ from wingbeat.probe.reading import Probes, Reading, Readings, guarded, not_appli
 DEVICES = "/sys/bus/pci/devices"
 NVIDIA, AMD = "0x10de", "0x1002"
 GENERATIONS = {2.5: 1, 5: 2, 8: 3, 16: 4, 32: 5, 64: 6}  # GT/s of a link
+LSPCI = ("lspci", "-D", "-vvv")
 IOMMU = ("/sys/kernel/iommu_groups", "/sys/class/iommu")
 SAVING = ("l0s_aspm", "l1_aspm", "l1_1_aspm", "l1_2_aspm", "clkpm")
 
 
 def probes(host: Host) -> Probes:
     """ASPM, IOMMU, bus errors of the kernel log, and the kernel modules of NVIDIA and AMD devices."""
+    lspci = lru_cache(maxsize=None)(partial(host.run, *LSPCI, timeout=3.0))
     return {
         "aspm": lambda: _bracketed(host.text("/sys/module/pcie_aspm/parameters/policy")),
         "iommu": partial(iommu, host),
         "kernel.errors": partial(kernel_errors, host),
-        "bus.acs": partial(redirecting, host),
-        "bus.payload": partial(payloads, host),
+        "bus.acs": partial(redirecting, host, lspci),
+        "bus.payload": partial(payloads, host, lspci),
         **_module(host, "nvidia"),
         **_module(host, "amdgpu"),
         "nvidia.module.build": partial(_of_loaded, host, "nvidia", "/proc/driver/nvidia/version"),
@@ -150,27 +153,30 @@ def kernel_errors(host: Host) -> Reading:
     return Reading("value", len(lines), raw="\n".join(lines[-40:]) or "none")
 
 
-def redirecting(host: Host) -> list[str] | Reading:
+def redirecting(host: Host, lspci: Callable[[], str]) -> Reading:
     """Bridges that send what devices exchange up through the processor (ACS)."""
-    found = _by_lspci(host, r"ACSCtl:.*ReqRedir([+-])")
-    return found if isinstance(found, Reading) else sorted(address for address, sign in found.items() if sign == "+")
+    found = _by_lspci(host, lspci, r"ACSCtl:.*ReqRedir([+-])")
+    told = found.value or {}
+    return replace(found, value=sorted(one for one, sign in told.items() if sign == "+")) if told else found
 
 
-def payloads(host: Host) -> dict[str, str] | Reading:
+def payloads(host: Host, lspci: Callable[[], str]) -> Reading:
     """The largest packets, and requests for reading, of each GPU, in bytes."""
-    found = _by_lspci(host, r"MaxPayload (\d+ bytes, MaxReadReq \d+) bytes")
-    return found if isinstance(found, Reading) else {one: said for one, said in found.items() if one in _gpus(host)}
+    found = _by_lspci(host, lspci, r"MaxPayload (\d+ bytes, MaxReadReq \d+) bytes")
+    told, gpus = found.value or {}, _gpus(host)
+    return replace(found, value={one: said for one, said in told.items() if one in gpus}) if told else found
 
 
-def _by_lspci(host: Host, pattern: str) -> dict[str, str] | Reading:
+def _by_lspci(host: Host, lspci: Callable[[], str], pattern: str) -> Reading:
     """What lspci says of each device in whose capabilities the pattern is found."""
     if not _gpus(host):
         return not_applicable("no GPU of NVIDIA or AMD on the bus")
-    blocks = host.run("lspci", "-D", "-vvv", timeout=3.0).split("\n\n")
+    blocks = lspci().split("\n\n")
     found = {block.split(" ", 1)[0]: re.search(pattern, block) for block in blocks}
     if not any(found.values()):
         raise NotReadError("lspci shows no such capability; most are shown to root only")
-    return {address: match[1] for address, match in found.items() if match}
+    told = {address: match[1] for address, match in found.items() if match}
+    return Reading("value", told, source=" ".join(LSPCI))
 
 
 def _module(host: Host, name: str) -> Probes:

@@ -228,6 +228,7 @@ INNOCENT = (
     Planted("a server just started", (), {"tokens": 0.8}, {"process.uptime": (5, 40)}),
     Planted("a server started anew, other acceptance", (), {"tokens": 0.8}, {"process.uptime": (190000, 600)}),
     Planted("a larger quota", (), {"host": 8.0}, {"cgroup.cpu.quota": (4.0, 32.0)}),
+    Planted("lower clocks, drafting above all", (), {"draft": 3.0, "verify": 1.2, "plain": 1.2}, {CLOCK: (2400, 1700)}),
     Planted("fans at rest", (), uniform(1.3), {"gpu.*.fan": (70, 20)}),
     Planted("contexts a little longer", (), {"verify": 1.53}, figures={"context": (2000, 2240)}),
     Planted("more steps, everything slower", (), uniform(1.3), settings={"steps": (3, 4)}),

@@ -134,6 +134,8 @@ def alike(key, settings=None, **fields):
     return verdict(found, key)[0]
 
 
+HIDDEN = {"state": "unknown", "reason": "no permission"}
+ABSENT = {"state": "not applicable", "reason": "no NVIDIA device here"}
 GOVERNED = {"cpu__governor": "performance", "cpu__boost": "on"}
 TWO_NODES = {"node0": "0-3", "node1": "4-7"}
 PLACED = {"numa__balancing": "0", "process__affinity": "0-7"}
@@ -167,6 +169,22 @@ def test_the_same_prompts_may_have_been_asked_by_another_template():
 
     assert verdict(run(), "prompts")[0] == "not observable"
     assert verdict(run(template="a"), "prompts")[0] == "ruled out"
+
+
+def test_the_driver_is_that_of_the_devices_that_are_there():
+    def run(factors, **fields):
+        record = seen(measured("x", launches(factors)), gpu__count=2, **fields)
+        hidden = {"amd.driver": HIDDEN, "amdgpu.module": HIDDEN, "nvidia.driver": ABSENT, "nvidia.module": ABSENT}
+        for launch in record.launches:
+            launch.fingerprint = hidden | launch.fingerprint
+        return record
+
+    def both(**fields):
+        return verdict(of(run((0.99, 1.0, 1.01), **fields), run(SLOWER, **fields)), "driver")
+
+    assert both()[0] == "not observable"
+    amd = both(amd__driver="6.12", amdgpu__module="6.12")
+    assert amd == ("ruled out", "amd.driver: 6.12 on both sides; amdgpu.module: 6.12 on both sides")
 
 
 def test_a_few_launches_of_one_kind_do_not_say_that_there_is_no_other():

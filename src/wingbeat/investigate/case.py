@@ -174,15 +174,16 @@ def _most(between: Comparison, whole: Moves) -> float:
 def _repeated(found: Comparison, again: tuple[Side | None, Side | None]) -> list[str]:
     """What running the sides again says, each beside its own record and beside one another."""
     pairs = [(one, other) for one, other in zip((found.before, found.after), again, strict=True) if other]
-    sentences = [f"{other.label}: {_beside(found, one, other)} {one.label}." for one, other in pairs]
+    found_again = [(one.label, other.label, compare(one, other, found.same_within)) for one, other in pairs]
+    sentences = [f"{other}: {faster(between)} {one}." for one, other, between in found_again]
     if again[0] and again[1]:
-        sentences.append(f"By turns today, the second is {_beside(found, again[0], again[1])} the first.")
+        today = faster(compare(again[0], again[1], found.same_within))
+        sentences.append(f"By turns today, the second is {today} the first.")
     return sentences
 
 
-def _beside(found: Comparison, one: Side, other: Side) -> str:
-    """How fast a side is beside another."""
-    between = compare(one, other, found.same_within)
+def faster(between: Comparison) -> str:
+    """How fast the second side is beside the first, in words."""
     if total := moves.seen(between).total:
         return f"{abs(math.expm1(total)):.0%} {'faster' if total > 0 else 'slower'} than"
     return "as fast as" if between.verdict == "same" else "not certainly faster or slower than"

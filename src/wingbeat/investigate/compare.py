@@ -36,8 +36,8 @@ class Comparison:
     compared all the same. settings: what differs in what was asked for. matched: cycle time and tokens per cycle with
     the same weight of every context length on both sides. control: tokens a second of plain decoding. beside: the rows
     as if plain decoding had run at one speed in all launches (see `beside`; empty where that is not known).
-    unaccounted: what tokens per cycle and cycle time leave of the change (log ratio). outputs: how many are the same, of how many.
-    needed: launches a side that would tell (None: see `replicates.launches_needed`).
+    unaccounted: what tokens per cycle and cycle time leave of the change (log ratio). outputs: how many are the same,
+    of how many. needed: launches a side that would tell (None: see `replicates.launches_needed`).
     """
 
     before: Side

@@ -60,6 +60,11 @@ class Fact:
         return None if first is None or second is None else second - first
 
     @property
+    def absent(self) -> bool:
+        """Whether neither side has such a thing."""
+        return all(str(value).startswith("not applicable") for value in (self.before, self.after))
+
+    @property
     def importance(self) -> int:
         """3 (moves speed or output by itself) to 0; facts that are no fields of a fingerprint have 3."""
         found = registry.spec(self.name)

@@ -23,6 +23,7 @@ Family = Literal[
     "head and target", "state of the process",
 ]  # fmt: skip
 AMPLIFIED = 1.5  # how much more than in proportion a speed may follow its cause
+ALIKE = 2.5  # how much more than another (log ratios) a quantity may move where all do so by one ratio
 ENOUGH = 0.6  # of the change, that a bounded cause must be able to explain
 ON_DEVICES = ("gpu.*", "load.gpu.*")
 TITLES = {
@@ -61,11 +62,13 @@ class Watch:
 
 @dataclass(frozen=True)
 class Prediction:
-    """One way in which the cause would show. moves, stays: quantities (see `moves.QUANTITIES`); on: where it holds."""
+    """One way in which the cause would show. moves, stays: quantities (see `moves.QUANTITIES`); alike: by one ratio;
+    on: where it holds."""
 
     text: str
     moves: tuple[str, ...] = ()
     stays: tuple[str, ...] = ()
+    alike: bool = False
     on: Literal["", "cpu", "devices"] = ""
 
 
@@ -151,8 +154,8 @@ def judge(cause: Cause, case: Case) -> Finding:
     moved_back, words = case.tried.get(cause.key, (None, ""))
     if moved_back is not None:
         return finding("confirmed" if moved_back else "ruled out", words, words)
-    if absent := _absent(cause, case):
-        return finding("ruled out", absent, absent)
+    if why := absent(cause, case):
+        return finding("ruled out", why, why)
     said = [misfit, cause.refuted(case) if cause.refuted else ""]
     if found["changed"]:
         what = "; ".join(shown(found["changed"]))
@@ -181,9 +184,14 @@ def _sentences(texts: Sequence[str]) -> str:
 
 
 def _deciding(case: Case, pattern: str) -> list[Fact]:
-    """The facts of the first of several patterns (a|b) that anything is known of."""
-    groups = [case.match(one) for one in pattern.split("|")]
-    return next((group for group in groups if any(fact.state != "unknown" for fact in group)), groups[0])
+    """The facts of that one of several patterns (a|b) which tells most, else of the first."""
+    return max((case.match(one) for one in pattern.split("|")), key=_tells)
+
+
+def _tells(group: Sequence[Fact]) -> int:
+    """0: there are none; 1: the machine has no such thing; 2: nothing is known of them; 3: something is."""
+    there = [fact for fact in group if not fact.absent]
+    return bool(group) + bool(there) + any(fact.state != "unknown" for fact in there)
 
 
 def shown(facts: Sequence[Fact]) -> list[str]:
@@ -245,6 +253,9 @@ def _against(prediction: Prediction, moves: Moves) -> tuple[str, tuple[int, int]
     for name, what in seen:
         if what == "stayed":
             return f"{prediction.text} was to be expected, and {moves.by[name].text} did not follow", (0, 0)
+    moved = sorted((moves.by[name] for name, what in seen if what == "moved"), key=lambda move: abs(move.own))
+    if prediction.alike and moved and abs(moved[-1].own) > ALIKE * abs(moved[0].own):
+        return f"{prediction.text} was to be expected, not {moved[-1].text} beside {moved[0].text}", (0, 0)
     still = [(name, moves.still(name)) for name in prediction.stays]
     for name, what in still:
         if what == "moved":
@@ -289,7 +300,8 @@ def too_small(most: float, case: Case) -> str:
     return f"it explains {math.expm1(most):.0%} at most, and the change is {math.expm1(total):.0%}"
 
 
-def _absent(cause: Cause, case: Case) -> str:
+def absent(cause: Cause, case: Case) -> str:
+    """Why a cause is not possible here; "" where it is."""
     if cause.needs in ("devices", "several devices") and case.devices == 0:
         return "there is no GPU here"
     if cause.needs == "several devices" and case.devices == 1:

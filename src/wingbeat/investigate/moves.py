@@ -113,7 +113,7 @@ def _apparent(found: Comparison) -> tuple[float | None, bool]:
     """The same from levels that may not be compared as they are."""
     for name, sign in (("tokens_per_second", 1), ("cycle_ms", -1), ("tokens_per_cycle", 1)):
         sides = [courses.logs(one, name) for one in (found.before, found.after)]
-        if all(sides) and answer(moved := change(*sides), found.same_within) == "differs":
+        if all(sides) and answer(moved := change(sides[0], sides[1]), found.same_within) == "differs":
             return sign * moved.value, name == "tokens_per_cycle"
     return None, False
 

@@ -6,14 +6,13 @@ Everything here is data. Nothing is run, and nothing is set beyond the process t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
 from wingbeat.investigate import facts, moves
-from wingbeat.investigate.case import Investigation
+from wingbeat.investigate.case import Investigation, faster
 from wingbeat.investigate.compare import compare
 from wingbeat.investigate.hypothesis import Finding, short
 from wingbeat.investigate.side import Side
@@ -188,14 +187,11 @@ def answer(question: Question, first: Side, second: Side, same_within: float) ->
     """What the runs say to a question, in a sentence."""
     between = compare(first, second, same_within)
     seen = moves.seen(between)
-    speed = "as fast as" if between.verdict == "same" else "not certainly faster or slower than"
-    if seen.total:
-        speed = f"{abs(math.expm1(seen.total)):.0%} {'faster' if seen.total > 0 else 'slower'} than"
     moved = [move.text for name, move in seen.by.items() if seen.with_it(name) == "moved"]
     figures = f" ({'; '.join(moved)})" if moved else ""
     runs = " and ".join(dict.fromkeys((first.label, second.label)))
     one, other = question.called
-    return f"{question.when[0].upper()}{question.when[1:]}, {other} is {speed} {one}{figures}: {runs}."
+    return f"{question.when[0].upper()}{question.when[1:]}, {other} is {faster(between)} {one}{figures}: {runs}."
 
 
 def way(one: Side) -> Way:

@@ -17,7 +17,7 @@ NEVER = {"setting.note", "calibration.timer"}  # words; the clock's own cost, wh
 def unwatched(found: Investigation) -> list[Fact]:
     """The changed facts that may matter and that no cause watches which is possible here, the important first."""
     case = Case(found.found, found.facts, found.moves)
-    possible = [one.cause for one in found.findings if not hypothesis._absent(one.cause, case)]
+    possible = [one.cause for one in found.findings if not hypothesis.absent(one.cause, case)]
     seen = {fact.name for cause in possible for pattern in _patterns(cause) for fact in case.match(pattern)}
     seen |= IN_PARTS | NEVER
     changed = [fact for fact in found.facts.values() if fact.state == "changed" and fact.importance >= LEAST]

@@ -76,7 +76,7 @@ def probes(host: Host, target: Target) -> Probes:
     return {
         "process.pid": lambda: target.pid,
         "process.argv": partial(argv, host, target.pid),
-        "process.files": partial(named_files, host, target.pid),
+        **({} if target.here else {"process.files": partial(named_files, host, target.pid)}),
         "process.observers": partial(observers, host, target),
         "process.executable": lambda: link(host, f"{place}/exe"),
         "process.folder": lambda: link(host, f"{place}/cwd"),

@@ -178,7 +178,7 @@ def _beside_plain(found: Comparison) -> list[str]:
         return []
     first, second = whole.before / found.control.before, whole.after / found.control.after
     change = f"{percent(row.change.value)}; 95% interval {interval(row.change)}"
-    return [f"Beside plain decoding in the same launches, tok/s went from {first:.2f} to {second:.2f} times ({change})."]
+    return [f"Beside plain decoding of the same launches: {first:.2f} to {second:.2f} times its tok/s ({change})."]
 
 
 def aside(row: Row) -> str:

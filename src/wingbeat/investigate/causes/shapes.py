@@ -5,7 +5,10 @@ from dataclasses import replace
 from wingbeat.investigate.hypothesis import Prediction
 
 ALL_PHASES = Prediction(
-    "draft, verify and plain decoding changing by one ratio", moves=("verify", "draft", "plain"), stays=("tokens",)
+    "draft, verify and plain decoding changing by one ratio",
+    moves=("verify", "draft", "plain"),
+    stays=("tokens",),
+    alike=True,
 )
 VERIFY_ALONE = Prediction("a change of verify alone", moves=("verify",), stays=("tokens", "draft", "plain"))
 DRAFT_ALONE = Prediction("a change of drafting alone", moves=("draft",), stays=("tokens", "verify", "plain"))

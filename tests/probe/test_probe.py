@@ -52,7 +52,7 @@ def test_every_field_is_in_the_registry_and_most_of_the_registry_is_read():
     read = {registry.spec(name).name for name in found}
     elsewhere = ("gpu.", "load.", "workers.env", "model.", "head.", "nvidia.cuda", "installed.", "loaded.", "env.")
     left = {name for name in registry.FIELDS if name not in read and not name.startswith(elsewhere)}
-    assert left <= {"probe.*", "nccl.conf.*", "editable.*"}
+    assert left <= {"probe.*", "nccl.conf.*", "editable.*", "process.files"}  # the last only of other processes
 
 
 def test_registry_entries_by_pattern():

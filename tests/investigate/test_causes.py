@@ -262,3 +262,16 @@ def test_the_backend_of_verify_is_that_of_prefill_unless_decode_was_asked_for():
     assert "cutlass_mla runs verify absorbed, by a prefill kernel" in told(**backends)[-1]
     assert "flashmla runs verify absorbed," in told(**backends, speculative_attention_mode="decode")[-1]
     assert "CUTLASS_MLA runs verify expanded" in told(attention_backend="CUTLASS_MLA")[-1]
+
+
+@pytest.mark.parametrize(("slow", "expected"), [(36.0, "ruled out"), (50.0, "consistent")])
+def test_groups_of_launches_that_the_machine_s_own_work_shows_are_no_state_of_the_process(slow, expected):
+    def run(factors):
+        record = measured("x", launches(factors))
+        for launch, factor in zip(record.launches, factors, strict=True):
+            rate = {"memory_read": 50.0 if factor < 1.2 else slow}
+            launch.calibration = {"before": rate, "after": rate}
+        return record
+
+    found = of(run((1.0, 1.01, 1.4, 1.41)), run((1.405, 1.0, 1.395, 1.005)))
+    assert verdict(found, "launch")[0] == expected

@@ -199,14 +199,14 @@ def test_arguments_leave_no_raw_text_and_a_failed_group_no_secret(stranger, monk
 
 def test_files_that_arguments_name_are_hashed(tmp_path):
     (tmp_path / "proc/9").mkdir(parents=True)
-    (tmp_path / "proc/9/cwd").symlink_to("/work")
+    (tmp_path / "proc/9/cwd").symlink_to("/app")
     (tmp_path / "proc/9/cmdline").write_text("python\0serve.py\0--chat-template=/t.jinja\0--port\01\0--key\0/secret\0")
-    (tmp_path / "work").mkdir()
-    for name in ("work/serve.py", "t.jinja", "secret"):
+    (tmp_path / "app").mkdir()
+    for name in ("app/serve.py", "t.jinja", "secret"):
         (tmp_path / name).write_text("1")
     host = Host(str(tmp_path))
     before = process.named_files(host, 9)
-    assert [line.split(" sha256:")[0] for line in before] == ["/work/serve.py", "/t.jinja"]
+    assert [line.split(" sha256:")[0] for line in before] == ["/app/serve.py", "/t.jinja"]
     (tmp_path / "t.jinja").write_text("2")
     after = process.named_files(host, 9)
     assert (before[0] == after[0], before[1] == after[1]) == (True, False)

@@ -22,7 +22,7 @@ from wingbeat.engine.llm import SHIPPED_HEAD
 from wingbeat.measure import workload
 from wingbeat.model.weights import locate_model
 
-OLDER = ("--no-deps", "numpy==2.3.5", "tokenizers==0.23.1")  # which the engine's forwards do not use
+OLDER = ("numpy==2.3.5", "tokenizers==0.23.1")
 SHORT = {"limit": 1, "eager": True, "max_tokens": 16}  # so that the first cycles weigh something
 EAGER = {"eager": True, "limit": 2, "max_tokens": 16}  # many operations, which torch's profiler takes note of
 PROFILED = """
@@ -178,25 +178,21 @@ def sleep_while_drafting(folder: Path) -> None:
     file.write_text(text.replace(DRAFT_STARTS, DRAFT_STARTS + SLEEP))
 
 
-def second_environment(*wanted: str) -> Callable[[Path], tuple[Way, Way]]:
-    """This environment, and one on top of it in which pip installed other libraries."""
-
-    def make(folder: Path) -> tuple[Way, Way]:
-        place = folder / "venv"
-        if not place.exists():
-            own = next(path for path in sys.path if path.endswith("site-packages"))
-            venv.create(folder / "draft", symlinks=True)
-            [packages] = (folder / "draft").glob("lib/python3*/site-packages")
-            (packages / "above.pth").write_text(f"import site; site.addsitedir({own!r})\n")
-            install = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(packages), *wanted]
-            done = subprocess.run(install, capture_output=True, text=True)
-            if done.returncode:
-                shutil.rmtree(folder / "draft")
-                raise LeftOutError(f"pip cannot install {' '.join(wanted)}: {done.stderr.strip()[-200:]}")
-            (folder / "draft").rename(place)
-        return Way(), Way(python=str(place / "bin" / "python"))
-
-    return make
+def with_older_libraries(folder: Path) -> tuple[Way, Way]:
+    """A second environment on top of this one, with older libraries that the engine's forwards do not use."""
+    place = folder / "venv"
+    if not place.exists():
+        own = next(path for path in sys.path if path.endswith("site-packages"))
+        venv.create(folder / "draft", symlinks=True)
+        [packages] = (folder / "draft").glob("lib/python3*/site-packages")
+        (packages / "above.pth").write_text(f"import site; site.addsitedir({own!r})\n")
+        install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(packages), *OLDER]
+        done = subprocess.run(install, capture_output=True, text=True)
+        if done.returncode:
+            shutil.rmtree(folder / "draft")
+            raise LeftOutError(f"pip cannot install {' '.join(OLDER)}: {done.stderr.strip()[-200:]}")
+        (folder / "draft").rename(place)
+    return Way(), Way(python=str(place / "bin" / "python"))
 
 
 def with_untracked_file(folder: Path) -> tuple[Way, Way]:
@@ -239,7 +235,7 @@ SCENARIOS = (
     Scenario("again", (), ways(Way(), Way())),
     Scenario("again_sampled", (), ways(*(Way(asked={"temperature": 0.7, "seed": 3}) for _ in "ab"))),
     Scenario("again_ngram", (), ways(*(Way(asked={"arms": "plain,ngram:4"}) for _ in "ab"))),
-    Scenario("older_libraries", (), second_environment(*OLDER)),
+    Scenario("older_libraries", (), with_older_libraries),
     Scenario("another_variable", (), ways(Way(), Way(environment={"HF_HUB_OFFLINE": "1"}))),
     Scenario("untracked_file", (), with_untracked_file),
     Scenario("renamed_head", (), head(lambda copy: None)),

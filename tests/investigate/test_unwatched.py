@@ -8,7 +8,6 @@ from scenarios import launches, measured
 
 from wingbeat.investigate.case import investigate
 from wingbeat.investigate.side import side
-from wingbeat.investigate.unwatched import unwatched
 from wingbeat.report import investigate as report
 from wingbeat.report import page
 
@@ -37,9 +36,9 @@ def changed():
 
 
 def test_only_what_no_cause_watches_is_listed(changed):
-    assert [(fact.name, fact.before, fact.after) for fact in unwatched(changed)] == [("setting.colour", "red", "blue")]
+    assert [(fact.name, fact.before, fact.after) for fact in changed.unwatched] == [("setting.colour", "red", "blue")]
     before = run("a", gpu__count=1, nvidia__driver="1", python__packages=3)
-    assert unwatched(of(before, run("b", SLOWER, gpu__count=1, nvidia__driver="2", python__packages=4))) == []
+    assert of(before, run("b", SLOWER, gpu__count=1, nvidia__driver="2", python__packages=4)).unwatched == []
 
 
 def test_what_only_an_impossible_cause_watches_is_listed():
@@ -47,8 +46,8 @@ def test_what_only_an_impossible_cause_watches_is_listed():
         before = run("a", gpu__count=count, env__NCCL_PROTO="LL")
         return of(before, run("b", SLOWER, gpu__count=count, env__NCCL_PROTO="Simple"))
 
-    assert [fact.name for fact in unwatched(with_devices(1))] == ["env.NCCL_PROTO"]
-    assert unwatched(with_devices(2)) == []
+    assert [fact.name for fact in with_devices(1).unwatched] == ["env.NCCL_PROTO"]
+    assert with_devices(2).unwatched == []
 
 
 def test_nothing_changed_is_not_said_of_it(changed):

@@ -6,10 +6,9 @@ import math
 import statistics
 from dataclasses import replace
 
+from wingbeat.investigate.derive import SPEED
 from wingbeat.investigate.pair import Pair
 from wingbeat.investigate.side import LaunchView
-
-SPEED = "tokens_per_second"
 
 
 def beside_plain(sides: Pair, plain: Pair) -> Pair | None:
@@ -34,12 +33,10 @@ def beside_plain(sides: Pair, plain: Pair) -> Pair | None:
 
 def _scaled(launch: LaunchView, faster: float) -> LaunchView:
     """A launch whose machine was so much faster than the others', as if it had not been."""
-    scale = {SPEED: 1 / faster}
-    return replace(
-        launch,
-        totals={name: column * faster if name.endswith("_ms") else column for name, column in launch.totals.items()},
-        levels={
-            name: value * scale.get(name, faster if name.endswith("_ms") else 1.0)
-            for name, value in launch.levels.items()
-        },
-    )
+
+    def scale(name: str) -> float:
+        return faster if name.endswith("_ms") else 1 / faster if name == SPEED else 1.0
+
+    totals = {name: column * scale(name) for name, column in launch.totals.items()}
+    levels = {name: value * scale(name) for name, value in launch.levels.items()}
+    return replace(launch, totals=totals, levels=levels)

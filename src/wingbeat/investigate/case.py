@@ -17,6 +17,7 @@ from wingbeat.investigate.hypothesis import Finding, judge
 from wingbeat.investigate.moves import Moves
 from wingbeat.investigate.plan import Experiment
 from wingbeat.investigate.side import Side
+from wingbeat.investigate.unwatched import unwatched
 from wingbeat.measure.record import PLAIN
 from wingbeat.measure.replicates import SAME_WITHIN
 from wingbeat.probe.difference import Change
@@ -79,13 +80,15 @@ class Case:
 
 @dataclass(frozen=True)
 class Investigation:
-    """What was found. findings: all causes, the best explanation first; left: those that stand; moves: the shape of the
+    """What was found. findings: all causes, the best explanation first; unwatched: what changed and no cause looks at;
+    left: those that stand; moves: the shape of the
     change; drift: what changed in the environment while a side ran; experiments: what to run next, in order; repeated:
     what came of running the sides again, in sentences."""
 
     found: Comparison
     outcome: Outcome
     findings: list[Finding]
+    unwatched: list[Fact]
     facts: dict[str, Fact]
     moves: Moves
     experiments: list[Experiment]
@@ -138,6 +141,7 @@ def investigate(
         found=found,
         outcome=outcome,
         findings=findings,
+        unwatched=unwatched(case),
         facts=case.facts,
         moves=case.moves,
         experiments=plan.choose(outcome, findings),

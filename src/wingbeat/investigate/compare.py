@@ -14,7 +14,8 @@ from typing import Literal
 
 from wingbeat.errors import UsageError
 from wingbeat.investigate import caveats, comparable, derive, details, pair
-from wingbeat.investigate.beside import SPEED, beside_plain
+from wingbeat.investigate.beside import beside_plain
+from wingbeat.investigate.derive import SPEED
 from wingbeat.investigate.details import BreakEven, ContextRow, Position
 from wingbeat.investigate.pair import Pair, Row
 from wingbeat.investigate.side import PARTS, Side, runs, side
@@ -62,7 +63,7 @@ class Comparison:
 
     def row(self, name: str) -> Row | None:
         """The row of a quantity, if there is one."""
-        return next((row for row in self.rows if row.name == name), None)
+        return pair.named(self.rows, name)
 
     def explained_by(self) -> list[Row]:
         """The rows that make up a fifth or more of a certain change in tokens a second, the largest first.

@@ -80,9 +80,8 @@ class Cause:
     watches: the facts that would have changed; decides: those of which it is enough that all are known, and nothing
     watched changed, to rule it out (a|b: a, or b where nothing is known of a); see: the command that shows them. near:
     3 where a fact is the mechanism itself, 1 where it only may bring it about. needs: what must be there for it to be
-    possible. experiments: re-runs in
-    which it would show, the deciding one first (see `plan`). refuted: a sentence where the case itself speaks against
-    it; note: arithmetic to print with it.
+    possible. experiments: re-runs in which it would show, the deciding one first (see `plan`). refuted: a sentence
+    where the case itself speaks against it; note: arithmetic to print with it.
     """
 
     key: str

@@ -8,7 +8,7 @@ from typing import Literal
 
 from wingbeat.investigate import courses
 from wingbeat.investigate.compare import Comparison
-from wingbeat.investigate.pair import Row
+from wingbeat.investigate.pair import Row, named
 from wingbeat.measure.replicates import answer, change
 
 Seen = Literal["moved", "stayed", "unclear"]
@@ -84,7 +84,7 @@ def seen(found: Comparison, like: Moves | None = None) -> Moves:
 
 def speed(found: Comparison, rows: list[Row]) -> Row | None:
     """The row of the speed among rows of a comparison."""
-    return next((row for row in rows if row.name == "tokens_per_second"), found.primary)
+    return named(rows, "tokens_per_second") or found.primary
 
 
 def _is_beside(found: Comparison) -> bool:
@@ -125,8 +125,7 @@ def _move(found: Comparison, rows: list[Row], machine: float | None, name: str, 
     if name == "prefill":
         levels = [courses.prefill(one) for one in (found.before, found.after)]
         return _of_levels(name, levels[0], levels[1], total, machine or 0.0)
-    known = {row.name: row for row in rows}
-    row = known.get(QUANTITIES[name]) or (known.get("rest_ms") if name == "host" else None)
+    row = named(rows, QUANTITIES[name]) or (named(rows, "rest_ms") if name == "host" else None)
     return _of_row(name, row, total) or _raw(found, name, total)
 
 

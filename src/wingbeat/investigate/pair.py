@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from wingbeat.investigate.side import LaunchView, Side
@@ -29,6 +30,11 @@ class Row:
     effect: Change | None = None
     share: float | None = None
     origin: str = ""
+
+
+def named(rows: Iterable[Row], name: str) -> Row | None:
+    """The row of a quantity, if there is one."""
+    return next((row for row in rows if row.name == name), None)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, Callable, Collection
 
 from wingbeat.probe import bus, nvidia
 from wingbeat.probe.host import Host, NotReadError
-from wingbeat.probe.reading import Probes, Reading, Readings, guarded, not_applicable, unknown
+from wingbeat.probe.reading import Probes, Reading, Readings, guarded, not_applicable, sourced, unknown
 
 STATIC, METRIC, PROCESS = (("amd-smi", part, "--json") for part in ("static", "metric", "process"))
 TOPOLOGY = ("amd-smi", "topology", "--json")
@@ -87,8 +87,7 @@ def devices(host: Host, own: Collection[int]) -> Probes:
         complete = nvidia.complete(host, fields, own)
         found.update({f"gpu.{index}.{name}": reading for name, reading in complete.items()})
     named = "; ".join(" ".join(command) for command in (STATIC, METRIC))
-    found = {name: Reading(r.state, r.value, r.reason, r.source or named, r.raw) for name, r in found.items()}
-    return {**found, "gpu.topology": partial(topology, host)}
+    return {**sourced(found, named), "gpu.topology": partial(topology, host)}
 
 
 def topology(host: Host) -> list[str]:

@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from typing import Callable
 
 from wingbeat.probe.host import Host, NotReadError
-from wingbeat.probe.reading import Probes, Reading, Readings, guarded, not_applicable, unknown
+from wingbeat.probe.reading import Probes, Reading, Readings, guarded, not_applicable, sourced, unknown
 
 DEVICES = "/sys/bus/pci/devices"
 NVIDIA, AMD = "0x10de", "0x1002"
@@ -59,7 +59,7 @@ def device_fields(host: Host, bus: Reading) -> Readings:
         return dict.fromkeys(probes, unknown(f"its place on the bus is not known: {bus.reason}"))
     address = re.sub(r"^0000(?=\w{4}:)", "", bus.value.lower())
     found = {name: guarded(partial(probe, host, address), host) for name, probe in probes.items()}
-    return {name: replace(one, source=one.source or f"{DEVICES}/{address}") for name, one in found.items()}
+    return sourced(found, f"{DEVICES}/{address}")
 
 
 def node_of(host: Host, address: str) -> int:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from functools import partial
 
-from wingbeat.probe.host import Host, NotReadError
+from wingbeat.probe.host import Host, NotReadError, digest
 from wingbeat.probe.reading import Probes, Reading, not_applicable
 from wingbeat.probe.redact import clean_code
 
@@ -39,7 +38,7 @@ def diff(host: Host, folder: str) -> str | Reading:
     text = re.sub(r"^diff --git [^\n]*(?:\n(?=diff --git )|\Z)", "", text, flags=re.M).strip()  # only touched
     if not text:
         return Reading("value", CLEAN)
-    return Reading("value", f"changes {_hash(text.encode())}", raw=clean_code(text[:DIFF_LIMIT]))
+    return Reading("value", f"changes {digest(text.encode())}", raw=clean_code(text[:DIFF_LIMIT]))
 
 
 def untracked(host: Host, folder: str) -> list[str] | Reading:
@@ -50,9 +49,9 @@ def untracked(host: Host, folder: str) -> list[str] | Reading:
     listed = _git(host, folder, "ls-files", "--others", "--exclude-standard", "--full-name", "--", ":/*.py")
     top = _git(host, folder, "rev-parse", "--show-toplevel")[len(host.root) :]
     names = listed.splitlines()
-    found = [f"{name} {_hash(host.content(f'{top}/{name}'))}" for name in names[:LISTED]]
+    found = [f"{name} {digest(host.content(f'{top}/{name}'))}" for name in names[:LISTED]]
     rest = names[LISTED:]
-    return [*found, f"{len(rest)} more, by name {_hash(chr(10).join(rest).encode())}"] if rest else found
+    return [*found, f"{len(rest)} more, by name {digest(chr(10).join(rest).encode())}"] if rest else found
 
 
 def _outside(host: Host, folder: str) -> Reading | None:
@@ -73,7 +72,3 @@ def _git(host: Host, folder: str, *arguments: str) -> str:
         raise NotReadError("git cannot be asked from outside about what a container holds")
     quiet = ("-c", "diff.autoRefreshIndex=false", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
     return host.run("git", "-C", host.place(folder), *quiet, *arguments)
-
-
-def _hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
 import re
 import subprocess
@@ -12,6 +13,11 @@ NOT_FOUND, NOT_ALLOWED = 127, 126  # exit codes of a shell for commands that are
 RAW_LIMIT = 600  # characters of a source that are kept beside a value
 PRIVATE = re.compile(r"/proc/\d+/(?:cmdline|environ)$")  # never kept as raw text: nothing tells where an entry ends
 OURS = ("/proc/", "/sys/")
+
+
+def digest(content: bytes) -> str:
+    """A short hash."""
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 class NotReadError(Exception):

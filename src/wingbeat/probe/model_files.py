@@ -8,7 +8,7 @@ import os
 from fnmatch import fnmatchcase
 from functools import partial
 
-from wingbeat.probe.host import Host, NotReadError
+from wingbeat.probe.host import Host, NotReadError, digest
 from wingbeat.probe.reading import Probes, Reading, guarded, not_applicable, unknown
 from wingbeat.probe.redact import HIDDEN, clean
 
@@ -100,11 +100,11 @@ def chat_template(host: Host, place: str) -> str | Reading:
     """A hash of the template's text: its own file, or the tokenizer's configuration."""
     for file in ("chat_template.jinja", "chat_template.json"):
         if host.exists(f"{place}/{file}"):
-            return _hash(host.text(f"{place}/{file}").encode())
+            return digest(host.text(f"{place}/{file}").encode())
     if not host.exists(f"{place}/tokenizer_config.json"):
         return not_applicable("no template")
     template = json.loads(host.text(f"{place}/tokenizer_config.json")).get("chat_template")
-    return _hash(json.dumps(template).encode()) if template else not_applicable("no template")
+    return digest(json.dumps(template).encode()) if template else not_applicable("no template")
 
 
 def weights(host: Host, place: str) -> str | Reading:
@@ -153,15 +153,11 @@ def _config(host: Host, place: str, name: str) -> Reading:
     if not _files(host, place, (name,)):
         return not_applicable(f"no {name}")
     text = host.text(f"{place}/{name}")
-    return Reading("value", _hash(f"{name}\n{text}".encode()), raw=text[:CONFIG_LIMIT])
+    return Reading("value", digest(f"{name}\n{text}".encode()), raw=text[:CONFIG_LIMIT])
 
 
 def _digest(host: Host, place: str, patterns: tuple[str, ...]) -> str | Reading:
     names = _files(host, place, patterns)
     if not names:
         return not_applicable(f"no {' or '.join(patterns)}")
-    return _hash(b"\n".join(name.encode() + b"\n" + host.content(f"{place}/{name}") for name in names))
-
-
-def _hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]
+    return digest(b"\n".join(name.encode() + b"\n" + host.content(f"{place}/{name}") for name in names))

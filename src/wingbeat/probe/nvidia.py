@@ -11,7 +11,7 @@ from typing import Any, Callable, Collection
 
 from wingbeat.probe import bus
 from wingbeat.probe.host import Host, NotReadError
-from wingbeat.probe.reading import Probes, Reading, Readings, guarded, not_applicable, unknown
+from wingbeat.probe.reading import Probes, Reading, Readings, guarded, not_applicable, sourced, unknown
 
 QUERY = ("nvidia-smi", "-q", "-x")
 BUSY = 50  # percent; below it, clocks and links are those of an idle device
@@ -135,8 +135,7 @@ def read(host: Host, document: str, own: Collection[int]) -> Readings:
     for index, gpu in enumerate(gpus):
         fields = complete(host, _device(gpu), own)
         found.update({f"gpu.{index}.{name}": reading for name, reading in fields.items()})
-    named = " ".join(QUERY)
-    return {name: Reading(r.state, r.value, r.reason, r.source or named, r.raw) for name, r in found.items()}
+    return sourced(found, " ".join(QUERY))
 
 
 def _device(gpu: Xml.Element) -> Readings:

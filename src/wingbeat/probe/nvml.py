@@ -10,7 +10,7 @@ from typing import Any, Callable, Collection
 
 from wingbeat.probe import nvidia
 from wingbeat.probe.host import Host
-from wingbeat.probe.reading import Reading, Readings, not_applicable, unknown
+from wingbeat.probe.reading import Reading, Readings, not_applicable, sourced, unknown
 
 MIB = 1 << 20
 REASONS = {
@@ -48,7 +48,7 @@ def devices(host: Host, nvml: Any, own: Collection[int]) -> Readings:
     for index in range(count.value or 0):
         fields = nvidia.complete(host, device(nvml, index), own)
         found.update({f"gpu.{index}.{name}": reading for name, reading in fields.items()})
-    return {name: Reading(r.state, r.value, r.reason, r.source or "NVML", r.raw) for name, r in found.items()}
+    return sourced(found, "NVML")
 
 
 def device(nvml: Any, index: int) -> Readings:

@@ -5,7 +5,6 @@ A process's environment in /proc is the one that it was started with; what it se
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import sys
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from wingbeat.probe.host import Host, NotReadError
+from wingbeat.probe.host import Host, NotReadError, digest
 from wingbeat.probe.reading import Probes, Reading, guarded, not_applicable, unknown
 from wingbeat.probe.redact import clean, is_secret
 
@@ -129,11 +128,6 @@ def named_files(host: Host, pid: int) -> list[str]:
             size = os.path.getsize(host.place(path))
             found.append(f"{path} {size} bytes" if size > LARGE else f"{path} sha256:{digest(host.content(path))}")
     return found
-
-
-def digest(content: bytes) -> str:
-    """A short hash."""
-    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def variables(host: Host, pid: int, here: bool = False) -> dict[str, str]:

@@ -45,6 +45,11 @@ def not_applicable(reason: str, raw: str = "") -> Reading:
     return Reading("not applicable", reason=reason, raw=raw)
 
 
+def sourced(readings: Readings, source: str) -> Readings:
+    """The readings, with this source where they have none of their own."""
+    return {name: replace(reading, source=reading.source or source) for name, reading in readings.items()}
+
+
 def guarded(probe: Probe, host: Host | None = None) -> Reading:
     """Runs a probe; whatever it raises becomes a state. What it read from `host` is kept as source and raw text."""
     if host:

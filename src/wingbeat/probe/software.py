@@ -17,8 +17,8 @@ from typing import Iterator, Tuple
 from urllib.parse import unquote
 
 from wingbeat.probe import checkout
-from wingbeat.probe.host import Host, NotReadError
-from wingbeat.probe.process import Target, argv, digest, variables
+from wingbeat.probe.host import Host, NotReadError, digest
+from wingbeat.probe.process import Target, argv, variables
 from wingbeat.probe.reading import Probes, Reading, Readings, guarded, not_applicable, unknown
 
 ENGINES = ("vllm", "sglang", "sgl_kernel", "wingbeat", "flashinfer", "triton", "flash_attn")

@@ -10,7 +10,7 @@ from typing import Any
 
 from wingbeat.investigate.compare import Comparison
 from wingbeat.investigate.details import BreakEven, Position
-from wingbeat.investigate.pair import Row
+from wingbeat.investigate.pair import Row, named
 from wingbeat.investigate.side import Side
 from wingbeat.measure.replicates import Change
 from wingbeat.report.table import columns, paragraph
@@ -172,7 +172,7 @@ def _where(found: Comparison) -> list[str]:
 
 def _beside_plain(found: Comparison) -> list[str]:
     """How many times plain decoding of the same launches."""
-    row = next((row for row in found.beside if row.name == "tokens_per_second"), None)
+    row = named(found.beside, "tokens_per_second")
     whole = found.row("tokens_per_second")
     if row is None or row.change is None or whole is None or found.control is None:
         return []

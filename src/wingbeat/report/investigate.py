@@ -15,7 +15,6 @@ from wingbeat.investigate.facts import Fact
 from wingbeat.investigate.hypothesis import Finding, shown, values
 from wingbeat.investigate.moves import Moves
 from wingbeat.investigate.plan import Experiment
-from wingbeat.investigate.unwatched import unwatched
 from wingbeat.probe import registry
 from wingbeat.probe.difference import Change
 from wingbeat.report import compare as comparison
@@ -82,7 +81,7 @@ def document(found: Investigation) -> dict[str, Any]:
         "outcome": found.outcome,
         "left": by_family(found.left),
         "findings": [_finding(one) for one in found.findings],
-        "unwatched": [vars(fact) for fact in unwatched(found)],
+        "unwatched": [vars(fact) for fact in found.unwatched],
         "moves": {name: vars(move) for name, move in found.moves.by.items()},
         "change": found.moves.total,
         "experiments": [
@@ -116,7 +115,7 @@ def headline(found: Investigation) -> str:
 
 def _limits(found: Investigation) -> list[str]:
     """Why it cannot be said that nothing changed."""
-    names = [title for title, _, _ in values(unwatched(found))]
+    names = [title for title, _, _ in values(found.unwatched)]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     without = without_fingerprint(found.found)
     return [
@@ -171,7 +170,7 @@ def _sections(found: Investigation) -> list[Section]:
         Section("Where the change is", where(found)),
         Section("What is left", [f"{name}: {', '.join(causes)}" for name, causes in families.items()], header, left),
         Section("Arithmetic", notes),
-        Section(UNWATCHED, most(shown(unwatched(found)))),
+        Section(UNWATCHED, most(shown(found.unwatched))),
         Section("What was run again", found.repeated),
         Section("What to run next", [_experiment(one) for one in found.experiments]),
         Section(BY_READING, (), header[:2], _reasons(probed)),

@@ -17,7 +17,6 @@ from wingbeat.investigate.case import Investigation
 from wingbeat.investigate.compare import Comparison
 from wingbeat.investigate.hypothesis import Finding, values
 from wingbeat.investigate.pair import Row
-from wingbeat.investigate.unwatched import unwatched
 from wingbeat.probe import difference
 from wingbeat.report import compare as comparison
 from wingbeat.report import effects, fingerprint, plots
@@ -93,7 +92,7 @@ def render(found: Investigation) -> str:
         chart=_chart(compared),
         where=report.where(found),
         groups=_groups(found),
-        unwatched=values(unwatched(found)),
+        unwatched=values(found.unwatched),
         unseen=_unseen(found),
         pictures=_pictures(compared),
         fingerprints=_fingerprints(compared),
